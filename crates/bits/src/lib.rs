@@ -1,0 +1,26 @@
+//! Words and bits: the ground that the filters of `tamis` stand on.
+//!
+//! This is the only crate of the core with `unsafe` in it, and it knows nothing of filters. Each
+//! file is one idea:
+//!
+//! | file | idea |
+//! | --- | --- |
+//! | `words.rs` | an array of `u64`, on cache lines, in memory of its own or in a mapped file |
+//! | `atomic.rs` | the same words while many threads set bits in them |
+//! | `packed.rs` | integers of 1 to 64 bits, side by side in words |
+//! | `range.rs` | a hash to a place: multiply, keep the high half |
+//! | `set.rs` | words as sets of bits: union, intersection, counting |
+//! | `prefetch.rs` | ask for a cache line before it is needed |
+//! | `simd/` | 256-bit split blocks, in AVX-512, AVX2 and portable twins |
+
+mod atomic;
+pub mod packed;
+mod prefetch;
+pub mod range;
+pub mod set;
+pub mod simd;
+mod words;
+
+pub use atomic::AtomicWords;
+pub use prefetch::prefetch;
+pub use words::{LINE_BYTES, LINE_WORDS, Mapping, OutOfMemory, Words, each_le_chunk, lines};

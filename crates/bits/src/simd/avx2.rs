@@ -1,0 +1,64 @@
+//! Split blocks in one 256-bit register.
+
+use std::arch::x86_64::{
+    __m256i, _mm256_loadu_si256, _mm256_mullo_epi32, _mm256_or_si256, _mm256_set1_epi32,
+    _mm256_sllv_epi32, _mm256_srli_epi32, _mm256_storeu_si256, _mm256_testc_si256,
+};
+
+use super::{AHEAD, BLOCK_WORDS, SALT, nth, nth_mut};
+use crate::prefetch;
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn mask(x: u32) -> __m256i {
+    // SAFETY: `SALT` is 32 bytes.
+    let salt = unsafe { _mm256_loadu_si256(SALT.as_ptr().cast()) };
+    let bit = _mm256_srli_epi32::<27>(_mm256_mullo_epi32(_mm256_set1_epi32(x.cast_signed()), salt));
+    _mm256_sllv_epi32(_mm256_set1_epi32(1), bit)
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn contains(block: &[u64; BLOCK_WORDS], x: u32) -> bool {
+    // SAFETY: a block is 32 bytes.
+    let block = unsafe { _mm256_loadu_si256(block.as_ptr().cast()) };
+    _mm256_testc_si256(block, mask(x)) == 1
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn insert(block: &mut [u64; BLOCK_WORDS], x: u32) {
+    let at: *mut __m256i = block.as_mut_ptr().cast();
+    // SAFETY: a block is 32 bytes.
+    let old = unsafe { _mm256_loadu_si256(at) };
+    let new = _mm256_or_si256(old, mask(x));
+    // SAFETY: as above, and `block` is borrowed for writing.
+    unsafe { _mm256_storeu_si256(at, new) };
+}
+
+#[target_feature(enable = "avx2")]
+pub(super) fn contains_each<T>(
+    words: &[u64],
+    items: &[T],
+    place: impl Fn(&T) -> (usize, u32),
+    out: &mut [bool],
+) {
+    for (i, (item, out)) in items.iter().zip(out).enumerate() {
+        if let Some(next) = items.get(i + AHEAD) {
+            prefetch(words, place(next).0 * BLOCK_WORDS);
+        }
+        let (block, x) = place(item);
+        *out = contains(nth(words, block), x);
+    }
+}
+
+#[target_feature(enable = "avx2")]
+pub(super) fn insert_each<T>(words: &mut [u64], items: &[T], place: impl Fn(&T) -> (usize, u32)) {
+    for (i, item) in items.iter().enumerate() {
+        if let Some(next) = items.get(i + AHEAD) {
+            prefetch(words, place(next).0 * BLOCK_WORDS);
+        }
+        let (block, x) = place(item);
+        insert(nth_mut(words, block), x);
+    }
+}

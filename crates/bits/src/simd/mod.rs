@@ -1,0 +1,223 @@
+//! Split blocks: 256 bits as eight lanes of 32, in each of which a 32-bit number picks one bit.
+//!
+//! ```text
+//! block b:  │ lane 0 │ lane 1 │ … │ lane 7 │        lane i, bit (x · SALT[i]) >> 27
+//!            words 4b      4b+1 …      4b+3          one 32-byte load, one compare
+//! ```
+//!
+//! `generic.rs` is the definition; `avx2.rs` and `avx512.rs` must answer alike, bit for bit, and
+//! are picked when the program runs. Blocks never straddle a cache line, since [`crate::Words`]
+//! start on one.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod generic;
+
+/// Words of a block.
+pub const BLOCK_WORDS: usize = 4;
+
+/// Eight odd multipliers, one a lane: the salts of Parquet's split-block Bloom filter, so that
+/// the same hash sets the same bits there and here.
+pub const SALT: [u32; 8] = [
+    0x47b6_137b,
+    0x4497_4d91,
+    0x8824_ad5b,
+    0xa2b7_289d,
+    0x7054_95c7,
+    0x2df1_424b,
+    0x9efc_4947,
+    0x5c6b_fb31,
+];
+
+/// How many keys ahead of the one at hand a batch asks for memory. 8 to 32 measure alike; below 8
+/// the line is not there in time, above 32 it may be gone again.
+const AHEAD: usize = 16;
+
+/// The instruction sets that a block operation may run on, best last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isa {
+    /// Plain Rust: every machine, and the definition of the right answer.
+    Generic,
+    /// 256-bit vectors.
+    Avx2,
+    /// 512-bit vectors: two keys at once.
+    Avx512,
+}
+
+impl Isa {
+    /// Those that this machine has.
+    pub fn available() -> impl Iterator<Item = Self> {
+        [Self::Generic, Self::Avx2, Self::Avx512].into_iter().filter(|isa| isa.is_available())
+    }
+
+    /// The best that this machine has.
+    #[inline(always)]
+    pub fn best() -> Self {
+        if Self::Avx512.is_available() {
+            Self::Avx512
+        } else if Self::Avx2.is_available() {
+            Self::Avx2
+        } else {
+            Self::Generic
+        }
+    }
+
+    #[inline(always)]
+    fn is_available(self) -> bool {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        return match self {
+            Self::Generic => true,
+            Self::Avx2 => is_x86_feature_detected!("avx2"),
+            Self::Avx512 => {
+                is_x86_feature_detected!("avx512f")
+                    && is_x86_feature_detected!("avx512dq")
+                    && is_x86_feature_detected!("avx2")
+            }
+        };
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        return self == Self::Generic;
+    }
+}
+
+/// Whether `x`'s eight bits are all set in `block`.
+///
+/// # Panics
+/// If `words` has no such block.
+#[inline(always)]
+pub fn contains(words: &[u64], block: usize, x: u32) -> bool {
+    let block = nth(words, block);
+    #[cfg(target_arch = "x86_64")]
+    if Isa::Avx2.is_available() {
+        // SAFETY: the machine has AVX2: asked just above.
+        return unsafe { avx2::contains(block, x) };
+    }
+    generic::contains(block, x)
+}
+
+/// Sets `x`'s eight bits in `block`.
+///
+/// # Panics
+/// If `words` has no such block.
+#[inline(always)]
+pub fn insert(words: &mut [u64], block: usize, x: u32) {
+    let block = nth_mut(words, block);
+    #[cfg(target_arch = "x86_64")]
+    if Isa::Avx2.is_available() {
+        // SAFETY: the machine has AVX2: asked just above.
+        return unsafe { avx2::insert(block, x) };
+    }
+    generic::insert(block, x);
+}
+
+/// `out[i]` = whether `items[i]` is in; `place` says in which block, and with which number.
+///
+/// # Panics
+/// If `out` is shorter than `items`, or `place` names a block that `words` does not have.
+pub fn contains_each<T>(
+    isa: Isa,
+    words: &[u64],
+    items: &[T],
+    place: impl Fn(&T) -> (usize, u32),
+    out: &mut [bool],
+) {
+    assert!(out.len() >= items.len(), "an answer for each item");
+    match isa {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the machine has AVX-512 F and DQ: asked here.
+        Isa::Avx512 if isa.is_available() => unsafe {
+            avx512::contains_each(words, items, place, out);
+        },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the machine has AVX2: asked here.
+        Isa::Avx2 if isa.is_available() => unsafe {
+            avx2::contains_each(words, items, place, out);
+        },
+        _ => generic::contains_each(words, items, place, out),
+    }
+}
+
+/// Inserts every item; `place` as in [`contains_each`].
+///
+/// # Panics
+/// If `place` names a block that `words` does not have.
+pub fn insert_each<T>(
+    isa: Isa,
+    words: &mut [u64],
+    items: &[T],
+    place: impl Fn(&T) -> (usize, u32),
+) {
+    match isa {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the machine has AVX2: asked here. (Two keys at once could be in one block, so
+        // AVX-512 has nothing to add to inserting.)
+        Isa::Avx512 | Isa::Avx2 if isa.is_available() => unsafe {
+            avx2::insert_each(words, items, place);
+        },
+        _ => generic::insert_each(words, items, place),
+    }
+}
+
+#[inline(always)]
+fn nth(words: &[u64], block: usize) -> &[u64; BLOCK_WORDS] {
+    &words.as_chunks().0[block]
+}
+
+#[inline(always)]
+fn nth_mut(words: &mut [u64], block: usize) -> &mut [u64; BLOCK_WORDS] {
+    &mut words.as_chunks_mut().0[block]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::range::mix;
+
+    /// Every instruction set against the generic twin: the same bits, the same answers.
+    #[test]
+    fn twins_agree() {
+        const BLOCKS: usize = 37;
+        let place = |i: &u64| ((mix(*i) % BLOCKS as u64) as usize, mix(*i ^ 7) as u32);
+        for count in [0, 1, 2, 3, 15, 16, 17, 33, 400] {
+            let members: Vec<u64> = (0..count).collect();
+            let probes: Vec<u64> = (0..2001).collect();
+            let mut expected = vec![0; BLOCKS * BLOCK_WORDS];
+            for (block, x) in members.iter().map(place) {
+                generic::insert(nth_mut(&mut expected, block), x);
+            }
+            let answers: Vec<bool> = probes
+                .iter()
+                .map(place)
+                .map(|(b, x)| generic::contains(nth(&expected, b), x))
+                .collect();
+            assert!(answers[..count as usize].iter().all(|yes| *yes));
+            for isa in Isa::available() {
+                let mut words = vec![0; BLOCKS * BLOCK_WORDS];
+                insert_each(isa, &mut words, &members, place);
+                assert_eq!(words, expected, "{isa:?}");
+                let mut out = vec![false; probes.len()];
+                contains_each(isa, &words, &probes, place, &mut out);
+                assert_eq!(out, answers, "{isa:?}");
+            }
+            let mut words = vec![0; BLOCKS * BLOCK_WORDS];
+            for (block, x) in members.iter().map(place) {
+                insert(&mut words, block, x);
+            }
+            assert_eq!(words, expected);
+            assert!(
+                probes
+                    .iter()
+                    .map(place)
+                    .zip(answers)
+                    .all(|((b, x), a)| contains(&words, b, x) == a)
+            );
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "index out of bounds")]
+    fn a_block_past_the_end_panics() {
+        contains(&[0; 8], 2, 1);
+    }
+}

@@ -1,0 +1,654 @@
+//! Reading files of keys.
+//!
+//! A file is read in blocks, never whole, so that one larger than memory is no
+//! different from a small one. Each block is cut after its last whole line; what
+//! follows the cut opens the next block. The lines of a block make a [`Batch`].
+//!
+//! With several threads there is no thread that only reads: the workers take
+//! turns at the reader, each into a buffer of its own, and map what they have read
+//! while the next one reads. Whoever has the turn also queues a promise of its
+//! result, and since promises are queued in the order of the input, the results
+//! come out in that order with nothing to sort. The queue is short: it bounds the
+//! results that wait, as the number of workers bounds the blocks in memory.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read, Seek};
+use std::panic::resume_unwind;
+use std::path::{Path, PathBuf};
+use std::slice;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use anyhow::{Result, anyhow, bail};
+use memchr::{memchr_iter, memrchr};
+
+/// The longest line that is read, which is also what bounds the memory.
+pub(crate) const MAX_KEY: usize = 16 << 20;
+
+/// Large enough to make the cost of a turn vanish, small enough that a block just
+/// read is still in the processor's cache when it is split.
+const BLOCK: usize = 1 << 20;
+
+/// What ends a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Separator {
+    /// A line feed, before which one carriage return is not part of the key.
+    Newline,
+    /// A zero byte.
+    Nul,
+    /// Nothing: the keys are 64-bit integers, eight bytes each, little-endian.
+    U64,
+}
+
+impl Separator {
+    fn byte(self) -> Option<u8> {
+        match self {
+            Self::Newline => Some(b'\n'),
+            Self::Nul => Some(0),
+            Self::U64 => None,
+        }
+    }
+
+    /// Where the last whole line of `data` ends, or 0; there is none before `from`.
+    fn cut(self, data: &[u8], from: usize) -> usize {
+        match self.byte() {
+            Some(byte) => memrchr(byte, &data[from..]).map_or(0, |at| from + at + 1),
+            None => data.len() - data.len() % 8,
+        }
+    }
+
+    fn count(self, data: &[u8]) -> u64 {
+        let count = match self.byte() {
+            Some(byte) => memchr_iter(byte, data).count(),
+            None => data.len() / 8,
+        };
+        count as u64
+    }
+}
+
+/// The key files of one command, in their order.
+#[derive(Debug)]
+pub(crate) struct Keys {
+    sources: Vec<Source>,
+    separator: Separator,
+    block: usize,
+}
+
+impl Keys {
+    /// Checks that every path can be read; `-`, or no path at all, is standard input.
+    ///
+    /// `again` says that the keys will be read more than once. What can be read but
+    /// once, a pipe, is then first copied to an unnamed temporary file.
+    pub(crate) fn open(paths: &[PathBuf], separator: Separator, again: bool) -> Result<Self> {
+        let stdin = [PathBuf::from("-")];
+        let paths = if paths.is_empty() { &stdin } else { paths };
+        let sources = paths.iter().map(|path| Source::open(path, again)).collect::<Result<_>>()?;
+        Ok(Self { sources, separator, block: BLOCK })
+    }
+
+    /// The size on disk of all sources, unless one of them is a pipe.
+    pub(crate) fn bytes(&self) -> Option<u64> {
+        self.sources.iter().map(|source| source.bytes).sum()
+    }
+
+    /// Calls `map` on every batch, on so many threads, and then `sink` on the results,
+    /// on the calling thread and in the order of the input.
+    ///
+    /// An error, of the reader or of `sink`, ends the work with the batches in hand.
+    pub(crate) fn each_batch<T: Send>(
+        &self,
+        threads: usize,
+        map: impl Fn(&Batch<'_>) -> T + Sync,
+        mut sink: impl FnMut(T) -> Result<()>,
+    ) -> Result<()> {
+        let mut reader = Reader::new(self);
+        if threads <= 1 {
+            let mut buffer = Vec::new();
+            while let Some(batch) = reader.next(&mut buffer)? {
+                sink(map(&batch))?;
+            }
+            return Ok(());
+        }
+
+        let reader = Mutex::new(Some(reader));
+        let (queue, promises) = sync_channel(2 * threads);
+        thread::scope(|scope| {
+            let workers: Vec<_> = (0..threads)
+                .map(|_| {
+                    let queue = queue.clone();
+                    scope.spawn(|| work(&reader, queue, &map))
+                })
+                .collect();
+            drop(queue);
+            let outcome = drain(promises, &mut sink);
+            for worker in workers {
+                if let Err(panic) = worker.join() {
+                    resume_unwind(panic);
+                }
+            }
+            outcome
+        })
+    }
+}
+
+/// A result to come, or the error that ended the reading.
+type Promise<T> = Result<Receiver<T>>;
+
+/// One worker's turns, until the reader is at its end or nobody wants the results.
+fn work<T>(
+    reader: &Mutex<Option<Reader<'_>>>,
+    queue: SyncSender<Promise<T>>,
+    map: impl Fn(&Batch<'_>) -> T,
+) {
+    let mut buffer = Vec::new();
+    // The lock is poisoned only if another worker panicked, which its join reports.
+    while let Ok(mut turn) = reader.lock()
+        && let Some(reader) = turn.as_mut()
+    {
+        match reader.next(&mut buffer) {
+            Ok(Some(batch)) => {
+                let (answer, promise) = sync_channel(1);
+                // Queued before the turn is passed on: this is what keeps the order.
+                if queue.send(Ok(promise)).is_ok() {
+                    drop(turn);
+                    // Refused only if no longer wanted, as the next turn will find.
+                    let _ = answer.send(map(&batch));
+                    continue;
+                }
+            }
+            Ok(None) => {}
+            Err(error) => drop(queue.send(Err(error))),
+        }
+        // Nobody else shall ask a reader that failed, or wait for more of a pipe.
+        *turn = None;
+    }
+}
+
+/// Takes the promises by value: they must be gone, for the workers to stop, by the
+/// time these are joined.
+fn drain<T>(promises: Receiver<Promise<T>>, sink: &mut impl FnMut(T) -> Result<()>) -> Result<()> {
+    for promise in promises {
+        // A promise is broken only by a panic.
+        let Ok(result) = promise?.recv() else { break };
+        sink(result)?;
+    }
+    Ok(())
+}
+
+#[derive(Debug)]
+struct Source {
+    name: String,
+    origin: Origin,
+    /// `None` for what is no file on disk: a pipe, a terminal, a device.
+    bytes: Option<u64>,
+}
+
+#[derive(Debug)]
+enum Origin {
+    Stdin,
+    Path(PathBuf),
+    Copy(File),
+}
+
+impl Source {
+    fn open(path: &Path, again: bool) -> Result<Self> {
+        let mut source = if path == Path::new("-") {
+            Self { name: "standard input".into(), origin: Origin::Stdin, bytes: None }
+        } else {
+            let name = path.display().to_string();
+            let metadata = fs::metadata(path).map_err(|error| failure(&name, &error))?;
+            if metadata.is_dir() {
+                bail!("{name}: is a directory");
+            }
+            let bytes = metadata.is_file().then_some(metadata.len());
+            Self { name, origin: Origin::Path(path.into()), bytes }
+        };
+        if source.bytes.is_some() {
+            // Better to learn now than after an hour that the last file is not readable.
+            // A pipe is not tried, for its writer would see this reader come and go.
+            source.raw().map_err(|error| failure(&source.name, &error))?;
+        } else if again {
+            let copy = source.raw().and_then(spool);
+            let what = format!("{}: copying to a temporary file", source.name);
+            let (file, bytes) = copy.map_err(|error| failure(&what, &error))?;
+            (source.origin, source.bytes) = (Origin::Copy(file), Some(bytes));
+        }
+        Ok(source)
+    }
+
+    fn raw(&self) -> io::Result<Box<dyn Read + Send + '_>> {
+        Ok(match &self.origin {
+            Origin::Stdin => Box::new(io::stdin()),
+            Origin::Path(path) => Box::new(File::open(path)?),
+            Origin::Copy(file) => {
+                let mut file = file;
+                file.rewind()?;
+                Box::new(file)
+            }
+        })
+    }
+
+    /// The bytes of the keys, with what has been taken of the disk added to `taken`.
+    fn decoded(&self, taken: Arc<AtomicU64>) -> io::Result<Box<dyn Read + Send + '_>> {
+        let raw = Counted { raw: self.raw()?, taken };
+        let name = self.name.to_ascii_lowercase();
+        Ok(if name.ends_with(".gz") {
+            Box::new(flate2::read::MultiGzDecoder::new(raw))
+        } else if name.ends_with(".zst") {
+            Box::new(zstd::Decoder::new(raw)?)
+        } else {
+            Box::new(raw)
+        })
+    }
+}
+
+fn spool(mut input: impl Read) -> io::Result<(File, u64)> {
+    let mut file = tempfile::tempfile()?;
+    let bytes = io::copy(&mut input, &mut file)?;
+    Ok((file, bytes))
+}
+
+/// The system's words after the file's name, without the number that Rust appends.
+fn failure(name: &str, error: &io::Error) -> anyhow::Error {
+    let words = error.to_string();
+    let words = words.split_once(" (os error ").map_or(words.as_str(), |(words, _)| words);
+    anyhow!("{name}: {words}")
+}
+
+struct Counted<R> {
+    raw: R,
+    taken: Arc<AtomicU64>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.raw.read(buffer)?;
+        self.taken.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
+/// All sources, one after the other.
+struct Reader<'k> {
+    keys: &'k Keys,
+    rest: slice::Iter<'k, Source>,
+    stream: Option<Stream<'k>>,
+    taken: Arc<AtomicU64>,
+}
+
+impl<'k> Reader<'k> {
+    fn new(keys: &'k Keys) -> Self {
+        Self { keys, rest: keys.sources.iter(), stream: None, taken: Arc::default() }
+    }
+
+    /// Reads the next batch into `buffer`, which it shares with nobody.
+    fn next<'b>(&mut self, buffer: &'b mut Vec<u8>) -> Result<Option<Batch<'b>>>
+    where
+        'k: 'b,
+    {
+        let separator = self.keys.separator;
+        loop {
+            if let Some(stream) = &mut self.stream {
+                let end = stream.fill(buffer, separator, self.keys.block)?;
+                if end > 0 {
+                    let data = &buffer[..end];
+                    let first_line = stream.line;
+                    stream.line += separator.count(data);
+                    let read = self.taken.swap(0, Ordering::Relaxed);
+                    let name = &stream.source.name;
+                    return Ok(Some(Batch { name, first_line, separator, data, read }));
+                }
+            }
+            let Some(source) = self.rest.next() else { return Ok(None) };
+            let bytes = source.decoded(self.taken.clone());
+            let bytes = bytes.map_err(|error| failure(&source.name, &error))?;
+            self.stream = Some(Stream { source, bytes, line: 1, carry: Vec::new(), ended: false });
+        }
+    }
+}
+
+/// One source being read.
+struct Stream<'k> {
+    source: &'k Source,
+    bytes: Box<dyn Read + Send + 'k>,
+    /// The number of the next line, from 1.
+    line: u64,
+    /// What was read of that line along with the last block.
+    carry: Vec<u8>,
+    /// Remembered because a terminal, asked again, would wait for a second end.
+    ended: bool,
+}
+
+impl Stream<'_> {
+    /// Reads a block and returns where its whole lines end: 0 at the end of the source.
+    fn fill(&mut self, buffer: &mut Vec<u8>, separator: Separator, block: usize) -> Result<usize> {
+        if self.ended {
+            return Ok(0);
+        }
+        let name = &self.source.name;
+        let mut filled = self.carry.len();
+        let mut searched = filled;
+        buffer.resize(block.max(filled + 1), 0);
+        buffer[..filled].copy_from_slice(&self.carry);
+        self.carry.clear();
+        loop {
+            match self.bytes.read(&mut buffer[filled..]) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(failure(name, &error)),
+            }
+            // The lines of a pipe are handed on as they come: someone may be waiting for
+            // the answer to the last one before writing the next.
+            let full = filled == buffer.len();
+            if full || self.source.bytes.is_none() {
+                let end = separator.cut(&buffer[..filled], searched);
+                if end > 0 {
+                    self.carry.extend_from_slice(&buffer[end..filled]);
+                    return Ok(end);
+                }
+                searched = filled;
+            }
+            if full {
+                // The buffer is one line, and not all of it.
+                if filled > MAX_KEY {
+                    bail!("{name}:{}: line is longer than {} MiB", self.line, MAX_KEY >> 20);
+                }
+                buffer.resize((2 * filled).min(MAX_KEY + 1), 0);
+            }
+        }
+        self.ended = true;
+        if separator == Separator::U64 && !filled.is_multiple_of(8) {
+            let bytes = 8 * (self.line - 1) + filled as u64;
+            bail!("{name}: {bytes} bytes: not a whole number of 8-byte keys");
+        }
+        Ok(filled)
+    }
+}
+
+/// Some whole lines of one source, at least one.
+#[derive(Debug)]
+pub(crate) struct Batch<'a> {
+    name: &'a str,
+    first_line: u64,
+    separator: Separator,
+    data: &'a [u8],
+    read: u64,
+}
+
+/// A line without its separator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Line<'a> {
+    /// All of it, to be written as it was read.
+    pub(crate) raw: &'a [u8],
+    /// The key, empty if the line has none.
+    pub(crate) key: &'a [u8],
+}
+
+impl Batch<'_> {
+    /// Every line, of keys that are not [`Separator::U64`].
+    pub(crate) fn lines(&self) -> impl Iterator<Item = Line<'_>> {
+        let byte = self.separator.byte().expect("raw integers have no lines");
+        let unended = self.data.last().is_some_and(|&last| last != byte);
+        let ends = memchr_iter(byte, self.data).chain(unended.then_some(self.data.len()));
+        let returns = self.separator == Separator::Newline;
+        let mut start = 0;
+        ends.map(move |end| {
+            let raw = &self.data[start..end];
+            start = end + 1;
+            let key = if returns { raw.strip_suffix(b"\r").unwrap_or(raw) } else { raw };
+            Line { raw, key }
+        })
+    }
+
+    /// The key of every line that has one.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        self.lines().map(|line| line.key).filter(|key| !key.is_empty())
+    }
+
+    /// The keys of [`Separator::U64`].
+    pub(crate) fn words(&self) -> impl Iterator<Item = u64> {
+        self.data.as_chunks().0.iter().map(|&word| u64::from_le_bytes(word))
+    }
+
+    /// The name of the source, as messages give it.
+    pub(crate) fn name(&self) -> &str {
+        self.name
+    }
+
+    /// The number of the first line, or integer, in its source, from 1.
+    pub(crate) fn first_line(&self) -> u64 {
+        self.first_line
+    }
+
+    /// How much of the disk was read for this batch: what to advance a progress bar by.
+    pub(crate) fn read_bytes(&self) -> u64 {
+        self.read
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::{Compression, write::GzEncoder};
+    use tempfile::TempDir;
+
+    use super::*;
+    use Separator::{Newline, Nul, U64};
+
+    /// Files by name and content, in a directory that lasts as long as the value.
+    struct Files(TempDir, Vec<PathBuf>);
+
+    fn files(files: &[(&str, &[u8])]) -> Files {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let paths = files.iter().map(|(name, _)| path(name)).collect();
+        files.iter().for_each(|(name, content)| fs::write(path(name), content).unwrap());
+        Files(directory, paths)
+    }
+
+    impl Files {
+        fn keys(&self, separator: Separator, block: usize) -> Keys {
+            Keys { block, ..Keys::open(&self.1, separator, false).unwrap() }
+        }
+
+        /// The error of opening or reading, which must name the first file.
+        fn error(&self, separator: Separator) -> String {
+            let read = |keys: Keys| keys.each_batch(2, |_| (), Ok);
+            let error = Keys::open(&self.1, separator, false).and_then(read).unwrap_err();
+            let directory = self.0.path().join("").display().to_string();
+            format!("{error:#}").strip_prefix(&directory).expect("names the file").to_owned()
+        }
+    }
+
+    fn collect<T: Send>(
+        keys: &Keys,
+        threads: usize,
+        map: impl Fn(&Batch<'_>) -> T + Sync,
+    ) -> Vec<T> {
+        let mut all = Vec::new();
+        let sink = |result| {
+            all.push(result);
+            Ok(())
+        };
+        keys.each_batch(threads, map, sink).unwrap();
+        all
+    }
+
+    type Lines = Vec<(Vec<u8>, Vec<u8>)>;
+
+    fn lines(keys: &Keys, threads: usize) -> Lines {
+        let batches = collect(keys, threads, |batch| {
+            let lines = batch.lines().map(|line| (line.raw.to_vec(), line.key.to_vec()));
+            (batch.first_line(), lines.collect::<Lines>())
+        });
+        let mut all = Lines::new();
+        for (first, lines) in batches {
+            assert!(!lines.is_empty());
+            assert_eq!(first, all.len() as u64 + 1);
+            all.extend(lines);
+        }
+        all
+    }
+
+    fn keys(keys: &Keys) -> Vec<String> {
+        let text = |key: &[u8]| String::from_utf8_lossy(key).into_owned();
+        collect(keys, 2, |batch| batch.keys().map(text).collect::<Vec<_>>()).concat()
+    }
+
+    fn gzip(data: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(data).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn every_block_size_gives_the_lines_of_a_naive_split() {
+        let mut text = Vec::new();
+        for i in 0..200_usize {
+            let line = i * i % 13;
+            text.extend((0..line).map(|at| 128 + (i + at) as u8 % 100));
+            text.extend_from_slice([&b"\n"[..], b"\r\n", b"\0", b"\r\r\n"][i % 7 % 4]);
+        }
+        for data in [&text[..], b"", b"a", b"\n", b"\n\n", b"\r", b"a\r\nb\r", b"a\0\0b\0"] {
+            let file = files(&[("keys", data)]);
+            for separator in [Newline, Nul] {
+                let byte = separator.byte().unwrap();
+                let mut expected: Lines = data
+                    .split(|&b| b == byte)
+                    .map(|raw| {
+                        let returns = separator == Newline && raw.ends_with(b"\r");
+                        (raw.to_vec(), raw[..raw.len() - usize::from(returns)].to_vec())
+                    })
+                    .collect();
+                expected.pop_if(|(raw, _)| raw.is_empty());
+                for block in (1..40).chain([BLOCK]) {
+                    for threads in [1, 2, 3, 5] {
+                        assert_eq!(lines(&file.keys(separator, block), threads), expected);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn integers_are_eight_bytes_each() {
+        let words: Vec<u64> =
+            (0..100).map(|i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+        let data: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let file = files(&[("keys.u64", &data)]);
+        for block in [1, 8, 9, 23, 64, BLOCK] {
+            let batches =
+                collect(&file.keys(U64, block), 3, |batch| batch.words().collect::<Vec<_>>());
+            assert_eq!(batches.concat(), words);
+        }
+        let odd = files(&[("keys.u64", &data[..13])]);
+        assert_eq!(odd.error(U64), "keys.u64: 13 bytes: not a whole number of 8-byte keys");
+    }
+
+    #[test]
+    fn a_key_never_spans_two_files_and_empty_lines_are_no_keys() {
+        let three = files(&[("a", b"one\n\r\n\ntwo"), ("b", b""), ("c", b"\nthree\n")]);
+        for block in [1, 4, BLOCK] {
+            assert_eq!(keys(&three.keys(Newline, block)), ["one", "two", "three"]);
+        }
+        let seen = collect(&three.keys(Newline, BLOCK), 2, |batch| {
+            (batch.name().to_owned(), batch.first_line())
+        });
+        let name = |at: usize| three.1[at].display().to_string();
+        assert_eq!(seen, [(name(0), 1), (name(2), 1)]);
+    }
+
+    #[test]
+    fn compressed_files_may_have_several_parts() {
+        let zip = [gzip(b"one\ntw"), gzip(b"o\nthree")].concat();
+        let zst = |data: &[u8]| zstd::encode_all(data, 1).unwrap();
+        let zst = [zst(b"four\nfi"), zst(b"ve\n")].concat();
+        let both = files(&[("a.GZ", &zip), ("b.zst", &zst)]);
+        let opened = both.keys(Newline, 5);
+        assert_eq!(keys(&opened), ["one", "two", "three", "four", "five"]);
+        let read = collect(&opened, 2, |batch| Some(batch.read_bytes())).into_iter().sum();
+        assert_eq!(opened.bytes(), read);
+        assert_eq!(read, Some((zip.len() + zst.len()) as u64));
+    }
+
+    #[test]
+    fn errors_name_the_file_in_one_line() {
+        let half = &gzip(b"one\ntwo\n")[..20];
+        assert_eq!(files(&[("half.gz", half)]).error(Newline), "half.gz: unexpected end of file");
+        assert_eq!(files(&[("no.gz", b"plain text")]).error(Newline), "no.gz: invalid gzip header");
+        let half = &zstd::encode_all(&b"one\ntwo\n"[..], 1).unwrap()[..12];
+        assert_eq!(files(&[("half.zst", half)]).error(Newline), "half.zst: incomplete frame");
+
+        let mut missing = files(&[]);
+        missing.1 = vec![missing.0.path().join("keys.txt")];
+        assert_eq!(missing.error(Newline), "keys.txt: No such file or directory");
+        fs::create_dir(&missing.1[0]).unwrap();
+        assert_eq!(missing.error(Newline), "keys.txt: is a directory");
+    }
+
+    #[test]
+    fn a_line_may_be_long_but_not_endless() {
+        let mut data = b"one\ntwo\n".to_vec();
+        data.resize(data.len() + MAX_KEY, b'x');
+        let longest = files(&[("keys", &data)]);
+        assert_eq!(keys(&longest.keys(Newline, BLOCK))[2].len(), MAX_KEY);
+        data.extend_from_slice(b"x\nfour");
+        let error = files(&[("keys", &data)]).error(Newline);
+        assert_eq!(error, "keys:3: line is longer than 16 MiB");
+    }
+
+    #[test]
+    fn an_error_of_the_sink_ends_the_work() {
+        let file = files(&[("keys", &b"key\n".repeat(100_000))]);
+        for threads in [1, 2, 5] {
+            let (mapped, mut sunk) = (AtomicU64::new(0), 0);
+            let map = |_: &Batch<'_>| mapped.fetch_add(1, Ordering::Relaxed);
+            let sink = |_| {
+                sunk += 1;
+                if sunk == 3 { Err(anyhow!("enough")) } else { Ok(()) }
+            };
+            let error = file.keys(Newline, 8).each_batch(threads, map, sink).unwrap_err();
+            assert_eq!((error.to_string().as_str(), sunk), ("enough", 3));
+            assert!(mapped.into_inner() <= 3 + 4 * threads as u64);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "the third")]
+    fn a_panic_of_a_worker_is_the_caller_s() {
+        let file = files(&[("keys", &b"key\n".repeat(100_000))]);
+        let map = |batch: &Batch<'_>| assert!(batch.first_line() != 3, "the third");
+        file.keys(Newline, 4).each_batch(2, map, Ok).unwrap();
+    }
+
+    #[test]
+    fn a_copy_is_read_again_and_again() {
+        let (file, bytes) = spool(&b"one\ntwo"[..]).unwrap();
+        let source = Source { name: "-".into(), origin: Origin::Copy(file), bytes: Some(bytes) };
+        let copied = Keys { sources: vec![source], separator: Newline, block: BLOCK };
+        assert_eq!(copied.bytes(), Some(7));
+        assert_eq!(keys(&copied), ["one", "two"]);
+        assert_eq!(keys(&copied), ["one", "two"]);
+    }
+
+    #[test]
+    fn the_lines_of_a_pipe_do_not_wait_for_more() {
+        let source = Source { name: "-".into(), origin: Origin::Stdin, bytes: None };
+        let (pipe, mut writer) = io::pipe().unwrap();
+        let bytes = Box::new(pipe);
+        let mut stream = Stream { source: &source, bytes, line: 1, carry: vec![], ended: false };
+        let mut buffer = Vec::new();
+        for (written, got) in [("one\ntw", "one\n"), ("o\nthree\nfo", "two\nthree\n")] {
+            writer.write_all(written.as_bytes()).unwrap();
+            let end = stream.fill(&mut buffer, Newline, BLOCK).unwrap();
+            assert_eq!(&buffer[..end], got.as_bytes());
+        }
+        drop(writer);
+        assert_eq!(stream.fill(&mut buffer, Newline, BLOCK).unwrap(), 2);
+        assert_eq!(stream.fill(&mut buffer, Newline, BLOCK).unwrap(), 0);
+    }
+}

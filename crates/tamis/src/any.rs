@@ -1,0 +1,266 @@
+//! A filter whose kind is known only when the program runs: what the command line holds.
+//!
+//! [`define_kinds!`] turns the registry's lines into [`Kind`], [`AnyFilter`] and a check that
+//! every capability that is claimed is there: a line that says `remove` over a type without
+//! [`Remove`](crate::Remove) does not compile.
+
+/// Called once, in `filters/mod.rs`, with the registry's lines.
+macro_rules! define_kinds {
+    ($( $id:literal $file:ident $type:ident { $($can:ident)* } $paper:literal; )*) => {
+        $( pub use $file::$type; )*
+
+        /// The kinds of filter.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u16)]
+        pub enum Kind { $(
+            #[doc = concat!("[`", stringify!($type), "`]")]
+            $type = $id,
+        )* }
+
+        impl Kind {
+            /// All of them, in the registry's order.
+            pub const ALL: &'static [Self] = &[ $( Self::$type, )* ];
+
+            /// Its number in files.
+            pub fn id(self) -> u16 {
+                self as u16
+            }
+
+            /// The one with this number.
+            pub fn from_id(id: u16) -> Result<Self, Error> {
+                match id {
+                    $( $id => Ok(Self::$type), )*
+                    _ => Err(Error::Unknown { what: "filter", name: id.to_string() }),
+                }
+            }
+
+            /// Its name: that of its file, its module and its command-line value.
+            pub fn name(self) -> &'static str {
+                match self { $( Self::$type => stringify!($file), )* }
+            }
+
+            /// Who first described it.
+            pub fn paper(self) -> &'static str {
+                match self { $( Self::$type => $paper, )* }
+            }
+
+            /// What it can do beyond answering.
+            pub fn capabilities(self) -> &'static [Capability] {
+                match self { $( Self::$type => &[ $( define_kinds!(@capability $can), )* ], )* }
+            }
+
+            /// What can be set about it beyond keys and rate.
+            pub fn settings(self) -> &'static [Setting] {
+                match self { $( Self::$type => <$type as Filter>::Shape::SETTINGS, )* }
+            }
+
+            /// What a filter of this kind would promise for `goal`.
+            pub fn plan(self, goal: Goal, settings: &Settings) -> Result<Figures, Error> {
+                match self { $(
+                    Self::$type => {
+                        solve::<<$type as Filter>::Shape>(goal, settings).map(|shape| shape.figures())
+                    }
+                )* }
+            }
+
+            /// Builds one for `goal`.
+            pub fn build(
+                self,
+                threads: usize,
+                goal: Goal,
+                settings: &Settings,
+                keys: impl KeySource,
+            ) -> Result<AnyFilter, Error> {
+                match self { $(
+                    Self::$type => $type::build_on(threads, solve(goal, settings)?, keys).map(AnyFilter::$type),
+                )* }
+            }
+
+            /// Reads one from an opened container, whose header names the kind.
+            pub fn read(self, from: &mut Reader) -> Result<AnyFilter, Error> {
+                let filter = match self { $( Self::$type => $type::read(from).map(AnyFilter::$type)?, )* };
+                from.finish()?;
+                Ok(filter)
+            }
+        }
+
+        $( impl Registered for $type { const KIND: Kind = Kind::$type; } )*
+
+        /// A filter of any kind.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum AnyFilter { $(
+            #[doc = concat!("A [`", stringify!($type), "`].")]
+            $type($type),
+        )* }
+
+        impl AnyFilter {
+            /// Which kind it is.
+            pub fn kind(&self) -> Kind {
+                match self { $( Self::$type(_) => Kind::$type, )* }
+            }
+
+            /// Whether the key may be a member. *No* is certain.
+            #[inline]
+            pub fn contains(&self, key: Hash) -> bool {
+                match self { $( Self::$type(filter) => filter.contains(key), )* }
+            }
+
+            /// Answers many keys at once: see [`Filter::contains_each`].
+            pub fn contains_each(&self, keys: &[Hash], out: &mut [bool]) {
+                match self { $( Self::$type(filter) => filter.contains_each(keys, out), )* }
+            }
+
+            /// Keys in it: see [`Filter::len`].
+            pub fn len(&self) -> u64 {
+                match self { $( Self::$type(filter) => filter.len(), )* }
+            }
+
+            /// Whether it has no keys.
+            pub fn is_empty(&self) -> bool {
+                self.len() == 0
+            }
+
+            /// What its shape promises.
+            pub fn figures(&self) -> Figures {
+                match self { $( Self::$type(filter) => filter.shape().figures(), )* }
+            }
+
+            /// The rate to expect with the keys that are in it now.
+            pub fn fpr(&self) -> f64 {
+                match self { $( Self::$type(filter) => filter.shape().fpr_at(filter.len()), )* }
+            }
+
+            /// Its sections: see [`Persist::write`].
+            pub fn write<'a>(&'a self, to: &mut Writer<'a>) {
+                match self { $( Self::$type(filter) => filter.write(to), )* }
+            }
+
+            /// Looks at every word: see [`Persist::validate`].
+            pub fn validate(&self) -> Result<(), Error> {
+                match self { $( Self::$type(filter) => filter.validate(), )* }
+            }
+
+            /// Adds a key, where the kind can.
+            pub fn insert(&mut self, key: Hash) -> Result<(), Error> {
+                self.insert_each(&[key])
+            }
+
+            /// Adds keys, where the kind can: see [`Insert::insert_each`].
+            #[allow(unused_variables)]
+            pub fn insert_each(&mut self, keys: &[Hash]) -> Result<(), Error> {
+                let most = self.figures().keys;
+                match self { $(
+                    Self::$type(filter) => define_kinds!(@if insert in [$($can)*] {
+                        filter.insert_each(keys).map_err(|Full| Error::Full { keys: most })
+                    } $type Insert),
+                )* }
+            }
+
+            /// Removes a key, where the kind can: see [`Remove::remove`].
+            #[allow(unused_variables)]
+            pub fn remove(&mut self, key: Hash) -> Result<bool, Error> {
+                match self { $(
+                    Self::$type(filter) => {
+                        define_kinds!(@if remove in [$($can)*] { Ok(filter.remove(key)) } $type Remove)
+                    }
+                )* }
+            }
+
+            /// How often a key is in, where the kind can tell: see [`Count::count`].
+            #[allow(unused_variables)]
+            pub fn count(&self, key: Hash) -> Result<u64, Error> {
+                match self { $(
+                    Self::$type(filter) => {
+                        define_kinds!(@if count in [$($can)*] { Ok(filter.count(key)) } $type Count)
+                    }
+                )* }
+            }
+
+            /// The largest count that can be told, where the kind counts.
+            #[allow(unused_variables)]
+            pub fn count_limit(&self) -> Result<u64, Error> {
+                match self { $(
+                    Self::$type(filter) => {
+                        define_kinds!(@if count in [$($can)*] { Ok(filter.count_limit()) } $type Count)
+                    }
+                )* }
+            }
+
+            /// Takes in the keys of `other`, where the kind can: see [`Merge::merge`].
+            #[allow(unused_variables)]
+            pub fn merge(&mut self, other: &Self) -> Result<(), Error> {
+                match (self, other) {
+                    $( (Self::$type(filter), Self::$type(other)) => {
+                        define_kinds!(@if merge in [$($can)*] { filter.merge(other) } $type Merge)
+                    } )*
+                    #[allow(unreachable_patterns)]
+                    _ => Err(Error::Mismatch { what: "kind" }),
+                }
+            }
+
+            /// Keeps what may be in both, where the kind can: see [`Overlap::intersect`].
+            #[allow(unused_variables)]
+            pub fn intersect(&mut self, other: &Self) -> Result<(), Error> {
+                match (self, other) {
+                    $( (Self::$type(filter), Self::$type(other)) => {
+                        define_kinds!(@if overlap in [$($can)*] { filter.intersect(other) } $type Overlap)
+                    } )*
+                    #[allow(unreachable_patterns)]
+                    _ => Err(Error::Mismatch { what: "kind" }),
+                }
+            }
+
+            /// Distinct keys, estimated, where the kind can tell: see [`Overlap::cardinality`].
+            #[allow(unused_variables)]
+            pub fn cardinality(&self) -> Result<f64, Error> {
+                match self { $(
+                    Self::$type(filter) => {
+                        define_kinds!(@if overlap in [$($can)*] { Ok(filter.cardinality()) } $type Overlap)
+                    }
+                )* }
+            }
+
+            /// How alike both are, where the kind can tell: see [`Overlap::similarity`].
+            #[allow(unused_variables)]
+            pub fn similarity(&self, other: &Self) -> Result<f64, Error> {
+                match (self, other) {
+                    $( (Self::$type(filter), Self::$type(other)) => {
+                        define_kinds!(@if overlap in [$($can)*] { filter.similarity(other) } $type Overlap)
+                    } )*
+                    #[allow(unreachable_patterns)]
+                    _ => Err(Error::Mismatch { what: "kind" }),
+                }
+            }
+        }
+
+        const _: () = { $( define_kinds!(@claim build $type); $( define_kinds!(@claim $can $type); )* )* };
+    };
+
+    (@capability insert) => { Capability::Insert };
+    (@capability remove) => { Capability::Remove };
+    (@capability count) => { Capability::Count };
+    (@capability merge) => { Capability::Merge };
+    (@capability overlap) => { Capability::Overlap };
+
+    (@claim build $type:ident) => { { const fn is<T: Build + Persist>() {} is::<$type>(); } };
+    (@claim insert $type:ident) => { { const fn is<T: Insert>() {} is::<$type>(); } };
+    (@claim remove $type:ident) => { { const fn is<T: Remove>() {} is::<$type>(); } };
+    (@claim count $type:ident) => { { const fn is<T: Count>() {} is::<$type>(); } };
+    (@claim merge $type:ident) => { { const fn is<T: Merge>() {} is::<$type>(); } };
+    (@claim overlap $type:ident) => { { const fn is<T: Overlap>() {} is::<$type>(); } };
+
+    // The body where the capability is among those claimed, a refusal where it is not.
+    (@if insert in [insert $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
+    (@if remove in [remove $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
+    (@if count in [count $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
+    (@if merge in [merge $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
+    (@if overlap in [overlap $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
+    (@if $can:ident in [$other:ident $($rest:ident)*] $body:block $type:ident $name:ident) => {
+        define_kinds!(@if $can in [$($rest)*] $body $type $name)
+    };
+    (@if $can:ident in [] $body:block $type:ident $name:ident) => {
+        Err(Error::Unsupported { kind: Kind::$type, what: Capability::$name })
+    };
+}
+
+pub(crate) use define_kinds;

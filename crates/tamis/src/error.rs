@@ -1,0 +1,132 @@
+//! What can go wrong, in one type.
+
+use std::fmt;
+
+use crate::filters::Kind;
+use crate::plan::{Capability, MIN_FPR};
+
+/// Why something could not be done. Nothing was changed or lost by the attempt.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// A false positive rate outside of `MIN_FPR..1`.
+    Fpr(f64),
+    /// More was asked for than any filter here takes.
+    Limit {
+        /// Of what.
+        what: &'static str,
+        /// How much.
+        asked: u64,
+        /// The most there can be.
+        most: u64,
+    },
+    /// No shape of this kind meets the goal.
+    Unreachable {
+        /// What stands in the way.
+        why: &'static str,
+    },
+    /// A setting that the kind does not have, or a value that the setting does not take.
+    Setting {
+        /// The setting.
+        name: String,
+        /// What it was given.
+        value: String,
+        /// What it takes.
+        takes: &'static str,
+    },
+    /// The filter holds as many keys as it was made for.
+    Full {
+        /// How many.
+        keys: u64,
+    },
+    /// Two filters cannot be combined.
+    Mismatch {
+        /// What differs.
+        what: &'static str,
+    },
+    /// This kind of filter cannot do that.
+    Unsupported {
+        /// The kind.
+        kind: Kind,
+        /// What it cannot do.
+        what: Capability,
+    },
+    /// Memory for the filter could not be had.
+    Memory {
+        /// How much was asked for.
+        bytes: u64,
+    },
+    /// No filter, or no hash, of this name or number.
+    Unknown {
+        /// `filter` or `hash`.
+        what: &'static str,
+        /// Its name or number.
+        name: String,
+    },
+    /// The file is not what it should be.
+    File(format::Error),
+    /// The keys could not be read.
+    Keys(Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fpr(fpr) => {
+                write!(f, "a false positive rate lies between {MIN_FPR:e} and 1, not at {fpr:e}")
+            }
+            Self::Limit { what, asked, most } => {
+                write!(f, "{asked} {what} asked for, at most {most} allowed")
+            }
+            Self::Unreachable { why } => write!(f, "no such filter: {why}"),
+            Self::Setting { name, value, takes } => {
+                write!(f, "setting {name}={value}: it takes {takes}")
+            }
+            Self::Full { keys } => write!(f, "full: the filter was made for {keys} keys"),
+            Self::Mismatch { what } => write!(f, "the filters differ in their {what}"),
+            Self::Unsupported { kind, what } => {
+                let able: Vec<_> =
+                    Kind::ALL.iter().filter(|k| k.can(*what)).map(|k| k.name()).collect();
+                write!(f, "a {kind} filter cannot {what}; these can: {}", able.join(", "))
+            }
+            Self::Memory { bytes } => write!(f, "{bytes} bytes of memory could not be had"),
+            Self::Unknown { what, name } => write!(f, "no {what} is called {name}"),
+            Self::File(error) => write!(f, "{error}"),
+            Self::Keys(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::File(error) => Some(error),
+            Self::Keys(error) => Some(error.as_ref()),
+            _ => None,
+        }
+    }
+}
+
+impl From<format::Error> for Error {
+    fn from(error: format::Error) -> Self {
+        Self::File(error)
+    }
+}
+
+impl From<bits::OutOfMemory> for Error {
+    fn from(error: bits::OutOfMemory) -> Self {
+        Self::Memory { bytes: error.bytes }
+    }
+}
+
+/// The filter holds all it was made for, and is as it was before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+impl fmt::Display for Full {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the filter is full")
+    }
+}
+
+impl std::error::Error for Full {}

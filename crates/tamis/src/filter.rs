@@ -1,0 +1,163 @@
+//! The traits: what a filter is, and what else it may be able to do.
+//!
+//! Filters deal in [`Hash`]es. [`Keyed`](crate::Keyed) puts a hasher in front of one and deals in
+//! keys; [`AnyFilter`](crate::AnyFilter) is a filter whose kind is known only when the program runs.
+
+use format::{Reader, Writer};
+
+use crate::error::{Error, Full};
+use crate::hash::Hash;
+use crate::plan::Shape;
+
+/// A set that may say yes to a stranger, and never says no to a member.
+pub trait Filter {
+    /// Its geometry: everything about it but the keys.
+    type Shape: Shape;
+
+    /// The geometry of this one.
+    fn shape(&self) -> &Self::Shape;
+
+    /// Whether the key may be a member. *No* is certain.
+    fn contains(&self, key: Hash) -> bool;
+
+    /// Keys in it, as it counts them: a kind that only sets bits counts every insertion, a table
+    /// counts its entries.
+    fn len(&self) -> u64;
+
+    /// Whether it has no keys.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// `out[i] = contains(keys[i])`, with the memory of later keys on its way while earlier ones
+    /// are tested. On filters larger than the cache this is several times faster.
+    ///
+    /// # Panics
+    /// If `out` is shorter than `keys`.
+    fn contains_each(&self, keys: &[Hash], out: &mut [bool]) {
+        assert!(out.len() >= keys.len(), "an answer for each key");
+        for (key, out) in keys.iter().zip(out) {
+            *out = self.contains(*key);
+        }
+    }
+}
+
+/// Made from a shape and the keys. Every filter can be; a static one can nothing else.
+pub trait Build: Filter + Sized {
+    /// Builds on this many threads; the result is the same for any number.
+    ///
+    /// Duplicate keys are fine. More keys than the shape is for are [`Error::Full`].
+    fn build_on(threads: usize, shape: Self::Shape, keys: impl KeySource) -> Result<Self, Error>;
+
+    /// Builds on one thread.
+    fn build(shape: Self::Shape, keys: impl KeySource) -> Result<Self, Error> {
+        Self::build_on(1, shape, keys)
+    }
+}
+
+/// Takes keys one by one.
+pub trait Insert: Filter {
+    /// Adds a key. On [`Full`] the filter is bit for bit as it was.
+    fn insert(&mut self, key: Hash) -> Result<(), Full>;
+
+    /// Adds keys in order, fetching memory ahead. On [`Full`] those before the first that did not
+    /// fit are in.
+    fn insert_each(&mut self, keys: &[Hash]) -> Result<(), Full> {
+        keys.iter().try_for_each(|key| self.insert(*key))
+    }
+}
+
+/// Forgets keys.
+pub trait Remove: Insert {
+    /// Takes out a key that was put in; `false` if it was surely not in.
+    ///
+    /// Only remove what was inserted: removing a stranger that the filter takes for a member may
+    /// take a member with it.
+    fn remove(&mut self, key: Hash) -> bool;
+}
+
+/// Tells how often.
+pub trait Count: Filter {
+    /// At least as often as the key was inserted and not removed, often exactly so; `u64::MAX`
+    /// when that is more than can be told.
+    fn count(&self, key: Hash) -> u64;
+
+    /// The largest count that can be told.
+    fn count_limit(&self) -> u64;
+}
+
+/// Takes in another filter's keys.
+pub trait Merge: Filter {
+    /// Makes this the union of both. The shapes must be equal and the keys of both must fit; the
+    /// hashers must be equal too, which [`Keyed`](crate::Keyed) checks.
+    fn merge(&mut self, other: &Self) -> Result<(), Error>;
+}
+
+/// Compares sets by the bits that stand for them.
+pub trait Overlap: Merge {
+    /// Keeps what may be in both: every common member stays. Strangers slip through a little more
+    /// often than through a filter built from the common members alone.
+    fn intersect(&mut self, other: &Self) -> Result<(), Error>;
+
+    /// How many distinct keys it holds, estimated from the bits that are set.
+    fn cardinality(&self) -> f64;
+
+    /// The normalised dot product of both bit vectors: 0 for nothing in common, 1 for the same.
+    fn similarity(&self, other: &Self) -> Result<f64, Error>;
+}
+
+/// Can be saved and opened.
+pub trait Persist: Filter + Sized {
+    /// Adds the shape and the arrays. Equal filters write equal words.
+    fn write<'a>(&'a self, to: &mut Writer<'a>);
+
+    /// Takes them back, trusting none of them: whatever the words say, the filter that comes of
+    /// them answers without panicking and without running on for ever.
+    fn read(from: &mut Reader) -> Result<Self, Error>;
+
+    /// Looks at every word for what no filter of this kind could hold.
+    fn validate(&self) -> Result<(), Error>;
+}
+
+/// Where hashes come from: read once, in order, in runs.
+pub trait KeySource {
+    /// The next run of hashes; empty at the end.
+    fn next_run(&mut self) -> Result<&[Hash], Error>;
+}
+
+impl KeySource for &[Hash] {
+    fn next_run(&mut self) -> Result<&[Hash], Error> {
+        Ok(std::mem::take(self))
+    }
+}
+
+impl<S: KeySource + ?Sized> KeySource for &mut S {
+    fn next_run(&mut self) -> Result<&[Hash], Error> {
+        (**self).next_run()
+    }
+}
+
+/// Any iterator of hashes as a [`KeySource`].
+#[derive(Debug)]
+pub struct Hashes<I> {
+    iter: I,
+    run: Vec<Hash>,
+}
+
+impl<I: Iterator<Item = Hash>> Hashes<I> {
+    /// How many hashes make a run: enough to share out among threads, little to hold.
+    const RUN: usize = 1 << 16;
+
+    /// Reads from `iter`.
+    pub fn new(iter: impl IntoIterator<IntoIter = I>) -> Self {
+        Self { iter: iter.into_iter(), run: Vec::new() }
+    }
+}
+
+impl<I: Iterator<Item = Hash>> KeySource for Hashes<I> {
+    fn next_run(&mut self) -> Result<&[Hash], Error> {
+        self.run.clear();
+        self.run.extend(self.iter.by_ref().take(Self::RUN));
+        Ok(&self.run)
+    }
+}

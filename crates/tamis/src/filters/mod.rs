@@ -1,0 +1,93 @@
+//! The filters, one file each, and the registry that lists them.
+//!
+//! Adding a filter is one file, one `mod` line and one registry line. The conformance suite, the
+//! fuzz targets, `tamis filters`, `tamis plan`, `tamis bench`, `tamis demo` and the README's table
+//! follow from the line.
+
+pub mod bloom;
+pub mod split_block_bloom;
+
+use format::{Reader, Writer};
+
+use crate::any::define_kinds;
+use crate::error::{Error, Full};
+use crate::filter::{Build, Filter, Insert, KeySource, Merge, Overlap, Persist};
+use crate::hash::Hash;
+use crate::plan::{Capability, Figures, Goal, Setting, Settings, Shape, solve};
+
+/// Calls a macro with the registry: `id file Type { capabilities } "paper";` for each filter.
+///
+/// Numbers are kept for ever: they are in files.
+#[macro_export]
+macro_rules! registry {
+    ($then:ident) => {
+        $then! {
+            1 bloom Bloom { insert merge overlap } "Bloom 1970";
+            3 split_block_bloom SplitBlockBloom { insert merge overlap } "Putze, Sanders, Singler 2007; Apache Parquet";
+        }
+    };
+}
+
+/// A type that has a line in the registry.
+pub trait Registered {
+    /// Its kind.
+    const KIND: Kind;
+}
+
+registry!(define_kinds);
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Kind {
+    /// Whether it can do that.
+    pub fn can(self, what: Capability) -> bool {
+        self.capabilities().contains(&what)
+    }
+}
+
+impl std::str::FromStr for Kind {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        Self::ALL
+            .iter()
+            .find(|kind| kind.name() == name)
+            .copied()
+            .ok_or_else(|| Error::Unknown { what: "filter", name: name.to_owned() })
+    }
+}
+
+/// Builds a filter that can insert: an empty one, and then key after key.
+fn build_by_inserting<F: Insert>(mut empty: F, mut keys: impl KeySource) -> Result<F, Error> {
+    loop {
+        let run = keys.next_run()?;
+        if run.is_empty() {
+            return Ok(empty);
+        }
+        let most = empty.shape().figures().keys;
+        empty.insert_each(run).map_err(|Full| Error::Full { keys: most })?;
+    }
+}
+
+/// What two filters must have in common before their bits may be combined.
+fn check_same<S: Shape>(a: &S, b: &S) -> Result<(), Error> {
+    if a == b { Ok(()) } else { Err(Error::Mismatch { what: "shape" }) }
+}
+
+/// The keys of a union, if they fit.
+fn sum_of_keys(a: u64, b: u64, most: u64) -> Result<u64, Error> {
+    a.checked_add(b).filter(|sum| *sum <= most).ok_or(Error::Full { keys: most })
+}
+
+/// The normalised dot product of two bit vectors.
+fn cosine(a: &[u64], b: &[u64]) -> f64 {
+    let (ones_a, ones_b) = (bits::set::ones(a) as f64, bits::set::ones(b) as f64);
+    if ones_a == 0.0 || ones_b == 0.0 {
+        return f64::from(ones_a == ones_b);
+    }
+    bits::set::common(a, b) as f64 / (ones_a * ones_b).sqrt()
+}

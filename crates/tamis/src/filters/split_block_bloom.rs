@@ -1,0 +1,388 @@
+//! The split-block Bloom filter: a key sets one bit in each of eight lanes of one 256-bit block.
+//!
+//! ```text
+//!  hash.hi ──► block          │ 32 bits │ 32 bits │ … │ 32 bits │   half a cache line
+//!  hash.lo ──► a bit a lane   │ ....1.. │ 1...... │ … │ ..1.... │   one load, one compare
+//! ```
+//!
+//! | figure | |
+//! | --- | --- |
+//! | bits a key | 10.5 at 1 %, 16.9 at 0.1 %; worse than Bloom's by 10 % and 18 %, and falling behind |
+//! | cache lines | 1, member or stranger |
+//! | building | one load and one store a key, no failure; on several threads with equal bytes |
+//!
+//! The fastest filter here, and the default where keys are only added. Below 0.1 % others are
+//! much smaller. It cannot forget a key.
+//!
+//! Putze, Sanders, Singler, *Cache-, Hash- and Space-Efficient Bloom Filters*, 2007, in the form
+//! that Apache Impala and Parquet made common. Differences: the block is chosen with 64 bits of
+//! the hash instead of 32, so that more than 2^32 blocks fill evenly, and any number of blocks
+//! will do. Fed with [`Hash::parquet`] it sets bit for bit what Parquet sets.
+
+use bits::simd::{self, BLOCK_WORDS, Isa};
+use bits::{Words, range, set};
+use format::{Name, Reader, Writer};
+
+use super::bloom::usize_words;
+use super::{build_by_inserting, check_same, cosine, sum_of_keys};
+use crate::error::{Error, Full};
+use crate::filter::{Build, Filter, Insert, KeySource, Merge, Overlap, Persist};
+use crate::hash::Hash;
+use crate::plan::{Figures, MAX_BYTES, MAX_KEYS, Settings, Shape};
+
+const BITS: Name = Name::new("bits");
+const BLOCK_BYTES: u64 = 32;
+/// Lanes of a block, and bits of a lane.
+const LANES: f64 = 8.0;
+const LANE_BITS: f64 = 32.0;
+
+/// A number of 256-bit blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SplitBlockBloomShape {
+    blocks: u64,
+    keys: u64,
+}
+
+impl SplitBlockBloomShape {
+    /// A shape by hand: this many blocks, made for this many keys.
+    pub fn new(blocks: u64, keys: u64) -> Result<Self, Error> {
+        let most = MAX_BYTES / BLOCK_BYTES;
+        if blocks == 0 || blocks > most {
+            return Err(Error::Limit { what: "blocks", asked: blocks, most });
+        }
+        crate::plan::check_keys(keys)?;
+        Ok(Self { blocks, keys })
+    }
+
+    /// Blocks of 32 bytes.
+    pub fn blocks(&self) -> u64 {
+        self.blocks
+    }
+}
+
+/// The rate of `keys` keys in `blocks` blocks, exactly: a block holds a binomial number of keys;
+/// with `i` of them a lane's bit is set with `1 - (31/32)^i`; and two keys of one block that agree
+/// in the 32 bits that choose the lanes' bits cannot be told apart.
+fn rate(blocks: u64, keys: u64) -> f64 {
+    let (blocks, keys) = (blocks as f64, keys as f64);
+    if keys == 0.0 {
+        return 0.0;
+    }
+    let yes = |i: f64| {
+        let lane = -(i * (-1.0 / LANE_BITS).ln_1p()).exp_m1();
+        (lane.powf(LANES) + i / 4_294_967_296.0).min(1.0)
+    };
+    let mean = keys / blocks;
+    if blocks == 1.0 || mean > 2000.0 {
+        return yes(mean);
+    }
+    // Binomial weights from the mean outwards, relative to the one there; far tails add nothing.
+    let (mut sum, mut total) = (0.0, 0.0);
+    let odds = 1.0 / (blocks - 1.0);
+    let start = mean.floor().min(keys);
+    let (mut i, mut weight) = (start, 1.0);
+    while weight > 1e-18 && i <= keys {
+        (sum, total) = (sum + weight * yes(i), total + weight);
+        weight *= (keys - i) / (i + 1.0) * odds;
+        i += 1.0;
+    }
+    (i, weight) = (start, 1.0);
+    while i > 0.0 && weight > 1e-18 {
+        weight *= i / ((keys - i + 1.0) * odds);
+        i -= 1.0;
+        (sum, total) = (sum + weight * yes(i), total + weight);
+    }
+    sum / total
+}
+
+impl Shape for SplitBlockBloomShape {
+    fn fit_with(keys: u64, fpr: f64, _: &Settings) -> Result<Self, Error> {
+        // Whole cache lines: two blocks cost what one does.
+        let fits = |lines: u64| rate(lines * 2, keys) <= fpr;
+        let mut most = 1;
+        while !fits(most) {
+            // 2^15 bits a key: whatever is not reached by then is not reached.
+            if most > keys.saturating_mul(64).max(64) {
+                return Err(Error::Unreachable {
+                    why: "a split block has too few bits for so small a rate",
+                });
+            }
+            most *= 2;
+        }
+        let mut least = most / 2;
+        while most - least > 1 {
+            let middle = least.midpoint(most);
+            *(if fits(middle) { &mut most } else { &mut least }) = middle;
+        }
+        Self::new(most * 2, keys)
+    }
+
+    fn figures(&self) -> Figures {
+        Figures {
+            keys: self.keys,
+            fpr: self.fpr_at(self.keys),
+            bytes: bits::lines(self.blocks * BLOCK_WORDS as u64) * 64,
+            cost: 1.125,
+        }
+    }
+
+    fn fpr_at(&self, keys: u64) -> f64 {
+        rate(self.blocks, keys)
+    }
+}
+
+/// A split-block Bloom filter.
+///
+/// ```
+/// use tamis::{Keyed, SplitBlockBloom};
+///
+/// let mut seen = Keyed::<SplitBlockBloom>::with_capacity(1_000_000, 0.01)?;
+/// seen.insert("apple")?;
+/// assert!(seen.contains("apple"));
+/// # Ok::<_, tamis::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct SplitBlockBloom {
+    shape: SplitBlockBloomShape,
+    len: u64,
+    words: Words,
+}
+
+/// The block of a key and the number that picks its bits there.
+#[inline(always)]
+fn place(blocks: u64) -> impl Fn(&Hash) -> (usize, u32) {
+    move |key| (range::scale(key.hi, blocks) as usize, key.lo as u32)
+}
+
+impl SplitBlockBloom {
+    /// An empty filter.
+    pub fn new(shape: SplitBlockBloomShape) -> Result<Self, Error> {
+        let words = Words::zeroed(usize_words(shape.blocks * BLOCK_WORDS as u64)?)?;
+        Ok(Self { shape, len: 0, words })
+    }
+
+    /// The bits, four words a block: as little-endian bytes, what Parquet stores.
+    pub fn words(&self) -> &[u64] {
+        &self.words
+    }
+
+    /// Inserts a run on several threads. Each first sorts its part of the run by which thread's
+    /// range of blocks a key falls in, then sets the bits in its own range: no two threads write
+    /// to one line, and the bits are those that one thread would set.
+    fn insert_on(&mut self, threads: usize, keys: &[Hash]) -> Result<(), Full> {
+        if threads < 2 || keys.len() < 1 << 14 || self.shape.blocks < threads as u64 {
+            return self.insert_each(keys);
+        }
+        let room = self.shape.keys.saturating_sub(self.len).min(keys.len() as u64) as usize;
+        let blocks = self.shape.blocks;
+        let words = self.words.to_mut();
+        let range_of = |thread: usize| {
+            // The first block that `scale(_, blocks)` maps to this thread's share of the hashes.
+            let first =
+                |t: usize| ((t as u128 * u128::from(blocks)).div_ceil(threads as u128)) as usize;
+            first(thread)..first(thread + 1)
+        };
+        const STEP: usize = 1 << 20;
+        for run in keys[..room].chunks(STEP) {
+            let part = run.len().div_ceil(threads);
+            let sorted: Vec<Vec<Vec<Hash>>> = std::thread::scope(|scope| {
+                let sort = |part: &[Hash]| {
+                    let mut buckets =
+                        vec![Vec::with_capacity(part.len() / threads * 9 / 8 + 64); threads];
+                    for key in part {
+                        let block = range::scale(key.hi, blocks);
+                        buckets
+                            [(u128::from(block) * threads as u128 / u128::from(blocks)) as usize]
+                            .push(*key);
+                    }
+                    buckets
+                };
+                let workers: Vec<_> =
+                    run.chunks(part).map(|part| scope.spawn(move || sort(part))).collect();
+                workers
+                    .into_iter()
+                    .map(|worker| worker.join().expect("sorting does not panic"))
+                    .collect()
+            });
+            std::thread::scope(|scope| {
+                let mut rest = &mut *words;
+                for thread in 0..threads {
+                    let range = range_of(thread);
+                    let (mine, others) = rest.split_at_mut(range.len() * BLOCK_WORDS);
+                    rest = others;
+                    let sorted = &sorted;
+                    scope.spawn(move || {
+                        let place = place(blocks);
+                        let here = |key: &Hash| {
+                            let (block, x) = place(key);
+                            (block - range.start, x)
+                        };
+                        for part in sorted {
+                            simd::insert_each(Isa::best(), mine, &part[thread], here);
+                        }
+                    });
+                }
+            });
+        }
+        self.len += room as u64;
+        if room == keys.len() { Ok(()) } else { Err(Full) }
+    }
+}
+
+impl Filter for SplitBlockBloom {
+    type Shape = SplitBlockBloomShape;
+
+    fn shape(&self) -> &SplitBlockBloomShape {
+        &self.shape
+    }
+
+    #[inline]
+    fn contains(&self, key: Hash) -> bool {
+        let (block, x) = place(self.shape.blocks)(&key);
+        simd::contains(&self.words, block, x)
+    }
+
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn contains_each(&self, keys: &[Hash], out: &mut [bool]) {
+        simd::contains_each(Isa::best(), &self.words, keys, place(self.shape.blocks), out);
+    }
+}
+
+impl Build for SplitBlockBloom {
+    fn build_on(
+        threads: usize,
+        shape: Self::Shape,
+        mut keys: impl KeySource,
+    ) -> Result<Self, Error> {
+        let mut filter = Self::new(shape)?;
+        if threads < 2 {
+            return build_by_inserting(filter, keys);
+        }
+        loop {
+            let run = keys.next_run()?;
+            if run.is_empty() {
+                return Ok(filter);
+            }
+            let most = filter.shape.keys;
+            filter.insert_on(threads, run).map_err(|Full| Error::Full { keys: most })?;
+        }
+    }
+}
+
+impl Insert for SplitBlockBloom {
+    #[inline]
+    fn insert(&mut self, key: Hash) -> Result<(), Full> {
+        if self.len >= self.shape.keys {
+            return Err(Full);
+        }
+        let (block, x) = place(self.shape.blocks)(&key);
+        simd::insert(self.words.to_mut(), block, x);
+        self.len += 1;
+        Ok(())
+    }
+
+    fn insert_each(&mut self, keys: &[Hash]) -> Result<(), Full> {
+        let room = self.shape.keys.saturating_sub(self.len).min(keys.len() as u64) as usize;
+        let place = place(self.shape.blocks);
+        simd::insert_each(Isa::best(), self.words.to_mut(), &keys[..room], place);
+        self.len += room as u64;
+        if room == keys.len() { Ok(()) } else { Err(Full) }
+    }
+}
+
+impl Merge for SplitBlockBloom {
+    fn merge(&mut self, other: &Self) -> Result<(), Error> {
+        check_same(&self.shape, &other.shape)?;
+        self.len = sum_of_keys(self.len, other.len, self.shape.keys)?;
+        set::unite(self.words.to_mut(), &other.words);
+        Ok(())
+    }
+}
+
+impl Overlap for SplitBlockBloom {
+    fn intersect(&mut self, other: &Self) -> Result<(), Error> {
+        check_same(&self.shape, &other.shape)?;
+        self.len = self.len.min(other.len);
+        set::intersect(self.words.to_mut(), &other.words);
+        Ok(())
+    }
+
+    fn cardinality(&self) -> f64 {
+        // A bit stays clear with E[(31/32)^i] over a Poisson number of keys: e^(-n / 32 blocks).
+        let share = set::ones(&self.words) as f64 / (self.shape.blocks as f64 * 256.0);
+        -(self.shape.blocks as f64) * LANE_BITS * (-share).ln_1p()
+    }
+
+    fn similarity(&self, other: &Self) -> Result<f64, Error> {
+        check_same(&self.shape, &other.shape)?;
+        Ok(cosine(&self.words, &other.words))
+    }
+}
+
+impl Persist for SplitBlockBloom {
+    fn write<'a>(&'a self, to: &mut Writer<'a>) {
+        to.shape(&[self.shape.blocks, self.shape.keys]);
+        to.words(BITS, &self.words);
+    }
+
+    fn read(from: &mut Reader) -> Result<Self, Error> {
+        let len = from.header().keys;
+        let mut fields = from.shape()?;
+        let blocks = fields.next(1..=MAX_BYTES / BLOCK_BYTES, "number of blocks")?;
+        let keys = fields.next(len..=MAX_KEYS, "keys it is made for")?;
+        fields.finish()?;
+        let words = from.words(BITS, blocks * BLOCK_WORDS as u64)?;
+        Ok(Self { shape: SplitBlockBloomShape::new(blocks, keys)?, len, words })
+    }
+
+    fn validate(&self) -> Result<(), Error> {
+        // A key sets one bit in each of a block's lanes: a block has all of them or none.
+        let lanes = |block: &&[u64; BLOCK_WORDS]| {
+            let empty = block.iter().filter(|word| **word as u32 == 0).count()
+                + block.iter().filter(|word| **word >> 32 == 0).count();
+            empty != 0 && empty != 8
+        };
+        match self.words.as_chunks().0.iter().find(lanes) {
+            None => Ok(()),
+            Some(_) => {
+                Err(format::Error::Corrupt { at: 0, what: "a block has keys in some lanes only" }
+                    .into())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::{HashId, Hasher, Key};
+
+    #[test]
+    fn rates_of_the_literature() {
+        let at = |bits: f64| rate((1e6 * bits / 256.0) as u64, 1_000_000);
+        for (bits, fpr) in
+            [(8.0, 3.32e-2), (10.0, 1.26e-2), (12.0, 5.4e-3), (16.0, 1.32e-3), (20.0, 4.2e-4)]
+        {
+            assert!((at(bits) / fpr - 1.0).abs() < 0.015, "{bits} bits: {}", at(bits));
+        }
+    }
+
+    #[test]
+    fn any_number_of_threads_makes_the_same_bytes() {
+        let hasher = Hasher::new(HashId::Fast, [1, 2]);
+        let keys: Vec<Hash> = (0..50_000u64).map(|key| key.hash(&hasher)).collect();
+        let shape = SplitBlockBloomShape::fit(keys.len() as u64, 0.01).unwrap();
+        let one = SplitBlockBloom::build(shape.clone(), &keys[..]).unwrap();
+        for threads in [2, 3, 7, 64] {
+            assert_eq!(SplitBlockBloom::build_on(threads, shape.clone(), &keys[..]).unwrap(), one);
+        }
+        let short = SplitBlockBloomShape::new(shape.blocks, 49_999).unwrap();
+        assert!(matches!(
+            SplitBlockBloom::build_on(2, short, &keys[..]),
+            Err(Error::Full { keys: 49_999 })
+        ));
+    }
+}

@@ -1,0 +1,327 @@
+//! Keys become 128 bits here, and nowhere else.
+//!
+//! A filter never sees a key: only its [`Hash`]. A [`Hasher`] is one of two functions and a
+//! 128-bit seed; both are specified in FORMAT.md, with the test vectors below, because a saved
+//! filter is worthless to a reader who hashes otherwise.
+//!
+//! * [`HashId::Fast`]: xxh3-128 for bytes, with the seed folded to 64 bits and fed *into* the hash;
+//!   for integers a mixer of three multiplications. Fine wherever nobody picks keys to hurt you.
+//! * [`HashId::Secure`]: SipHash-1-3 with 128 bits of output, keyed with the whole seed. Someone who
+//!   does not know the seed cannot find keys that collide.
+//!
+//! `std::hash::Hash` is not used: it feeds other bytes on other machines and other compilers.
+
+use std::hash::{BuildHasher, RandomState};
+
+use bits::range::{mix, scale};
+use siphasher::sip128::SipHasher13;
+use xxhash_rust::{xxh3::xxh3_128_with_seed, xxh64::xxh64};
+
+use crate::error::Error;
+
+/// 128 uniform bits: all that a filter ever sees of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Hash {
+    /// Mostly decides where a key lives.
+    pub hi: u64,
+    /// Mostly decides what is remembered of it there.
+    pub lo: u64,
+}
+
+impl Hash {
+    /// The hash that Parquet's split-block Bloom filter uses, XXH64 with seed 0, laid out so that
+    /// our `split_block_bloom` sets the bits that Parquet would.
+    pub fn parquet(bytes: &[u8]) -> Self {
+        let hash = xxh64(bytes, 0);
+        Self { hi: hash & !0xffff_ffff, lo: hash & 0xffff_ffff }
+    }
+
+    /// An endless walk over `0..places`, the same for the same hash.
+    ///
+    /// Each step multiplies by an odd constant and adds `lo`: two hashes that begin in the same
+    /// place with nearly the same stride part at the next step. Plain double hashing keeps such
+    /// pairs together, which shows as excess false positives in small filters.
+    #[inline(always)]
+    pub fn probes(self, places: u64) -> Probes {
+        Probes { at: self.hi, step: self.lo, places }
+    }
+}
+
+/// See [`Hash::probes`].
+#[derive(Clone, Copy, Debug)]
+pub struct Probes {
+    at: u64,
+    step: u64,
+    places: u64,
+}
+
+impl Iterator for Probes {
+    type Item = u64;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<u64> {
+        let place = scale(self.at, self.places);
+        self.at = self.at.wrapping_mul(0x9fb2_1c65_1e98_df25).wrapping_add(self.step);
+        Some(place)
+    }
+}
+
+/// Which function makes hashes; its number is in the file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u16)]
+pub enum HashId {
+    /// xxh3-128, and a mixer for integers.
+    #[default]
+    Fast = 1,
+    /// SipHash-1-3-128.
+    Secure = 2,
+}
+
+impl HashId {
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fast => "fast",
+            Self::Secure => "secure",
+        }
+    }
+
+    /// The one with this number in a file.
+    pub fn from_id(id: u16) -> Result<Self, Error> {
+        match id {
+            1 => Ok(Self::Fast),
+            2 => Ok(Self::Secure),
+            _ => Err(Error::Unknown { what: "hash", name: id.to_string() }),
+        }
+    }
+}
+
+impl std::str::FromStr for HashId {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        [Self::Fast, Self::Secure]
+            .into_iter()
+            .find(|id| id.name() == name)
+            .ok_or_else(|| Error::Unknown { what: "hash", name: name.to_owned() })
+    }
+}
+
+/// A hash function with its seed.
+///
+/// Its `Debug` form does not show the seed: who knows it can look for collisions.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Hasher {
+    id: HashId,
+    seed: [u64; 2],
+    /// What `Fast` derives from the seed, once.
+    fast: [u64; 2],
+}
+
+impl std::fmt::Debug for Hasher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Hasher").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl Hasher {
+    /// The function `id` with this seed.
+    pub fn new(id: HashId, seed: [u64; 2]) -> Self {
+        // Each derived word depends on all 128 bits through a full mix, so that seeds which differ
+        // in one bit, or in order, have nothing in common.
+        let first = mix(mix(seed[0].wrapping_add(0x9e37_79b9_7f4a_7c15)) ^ seed[1]);
+        let second = mix(first.wrapping_add(mix(seed[1].wrapping_add(0xd1b5_4a32_d192_ed03))));
+        Self { id, seed, fast: [first, second] }
+    }
+
+    /// The function `id` with a seed that nobody knows.
+    pub fn random(id: HashId) -> Self {
+        // The standard library keys its maps from the operating system's randomness; two of its
+        // keyed hashes are as good as 128 of those bits.
+        let state = RandomState::new();
+        Self::new(id, [state.hash_one(1u64), state.hash_one(2u64)])
+    }
+
+    /// Which function.
+    pub fn id(&self) -> HashId {
+        self.id
+    }
+
+    /// The seed. Keep it to yourself where others choose the keys.
+    pub fn seed(&self) -> [u64; 2] {
+        self.seed
+    }
+
+    /// The hash of a byte string.
+    #[inline]
+    pub fn bytes(&self, bytes: &[u8]) -> Hash {
+        match self.id {
+            HashId::Fast => {
+                let hash = xxh3_128_with_seed(bytes, self.fast[0]);
+                Hash { hi: (hash >> 64) as u64, lo: hash as u64 }
+            }
+            HashId::Secure => self.sip(bytes),
+        }
+    }
+
+    /// The hash of an integer: its value as 64-bit two's complement, whatever type it came in.
+    #[inline]
+    pub fn int(&self, value: u64) -> Hash {
+        match self.id {
+            HashId::Fast => {
+                // Every step is a bijection, so distinct integers differ in both halves.
+                let x = value ^ self.fast[0];
+                let x = (x ^ (x >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+                let x = x ^ (x >> 29);
+                let half = |x: u64, by: u64| {
+                    let x = x.wrapping_mul(by);
+                    let x = (x ^ (x >> 32)).wrapping_mul(0x9fb2_1c65_1e98_df25);
+                    x ^ (x >> 30)
+                };
+                Hash {
+                    hi: half(x.wrapping_add(self.fast[1]), 0xbf58_476d_1ce4_e5b9),
+                    lo: half(x ^ self.fast[1].rotate_left(32), 0x94d0_49bb_1331_11eb),
+                }
+            }
+            HashId::Secure => self.sip(&value.to_le_bytes()),
+        }
+    }
+
+    fn sip(&self, bytes: &[u8]) -> Hash {
+        let hash = SipHasher13::new_with_keys(self.seed[0], self.seed[1]).hash(bytes);
+        Hash { hi: hash.h2, lo: hash.h1 }
+    }
+}
+
+/// A type with one byte form that is the same everywhere.
+pub trait Key {
+    /// Its hash.
+    fn hash(&self, hasher: &Hasher) -> Hash;
+}
+
+impl Key for [u8] {
+    #[inline]
+    fn hash(&self, hasher: &Hasher) -> Hash {
+        hasher.bytes(self)
+    }
+}
+
+impl<const N: usize> Key for [u8; N] {
+    #[inline]
+    fn hash(&self, hasher: &Hasher) -> Hash {
+        hasher.bytes(self)
+    }
+}
+
+impl Key for Vec<u8> {
+    #[inline]
+    fn hash(&self, hasher: &Hasher) -> Hash {
+        hasher.bytes(self)
+    }
+}
+
+impl Key for str {
+    #[inline]
+    fn hash(&self, hasher: &Hasher) -> Hash {
+        hasher.bytes(self.as_bytes())
+    }
+}
+
+impl Key for String {
+    #[inline]
+    fn hash(&self, hasher: &Hasher) -> Hash {
+        hasher.bytes(self.as_bytes())
+    }
+}
+
+impl<K: Key + ?Sized> Key for &K {
+    #[inline]
+    fn hash(&self, hasher: &Hasher) -> Hash {
+        (**self).hash(hasher)
+    }
+}
+
+macro_rules! integers {
+    ($($signed:ty as $wide:ty),*) => { $(
+        impl Key for $signed {
+            #[inline]
+            fn hash(&self, hasher: &Hasher) -> Hash {
+                hasher.int(<$wide>::from(*self) as u64)
+            }
+        }
+    )* };
+}
+integers!(
+    u8 as u64, u16 as u64, u32 as u64, u64 as u64, i8 as i64, i16 as i64, i32 as i64, i64 as i64
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The vectors of FORMAT.md.
+    #[test]
+    fn vectors() {
+        let seed = [0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210];
+        let mut table = String::new();
+        for id in [HashId::Fast, HashId::Secure] {
+            let hasher = Hasher::new(id, seed);
+            let inputs: [(&str, Hash); 5] = [
+                ("\"\"", "".hash(&hasher)),
+                ("\"a\"", "a".hash(&hasher)),
+                ("\"tamis\"", "tamis".hash(&hasher)),
+                ("300 × \"x\"", "x".repeat(300).hash(&hasher)),
+                ("the integer 42", 42u64.hash(&hasher)),
+            ];
+            for (input, Hash { hi, lo }) in inputs {
+                table += &format!("| {} | {input} | `{hi:016x}` | `{lo:016x}` |\n", id.name());
+            }
+        }
+        let format = include_str!("../../../FORMAT.md");
+        assert!(format.contains(&table), "FORMAT.md must have these vectors:\n{table}");
+    }
+
+    #[test]
+    fn integers_hash_by_value() {
+        let hasher = Hasher::new(HashId::Fast, [1, 2]);
+        assert_eq!(7u8.hash(&hasher), 7i64.hash(&hasher));
+        assert_eq!((-1i8).hash(&hasher), u64::MAX.hash(&hasher));
+        assert_ne!(7u64.hash(&hasher), 7u64.to_le_bytes().hash(&hasher));
+    }
+
+    #[test]
+    fn random_seeds_differ_and_are_not_shown() {
+        let (a, b) = (Hasher::random(HashId::Fast), Hasher::random(HashId::Fast));
+        assert_ne!(a.seed(), b.seed());
+        assert_eq!(format!("{a:?}"), "Hasher { id: Fast, .. }");
+    }
+
+    /// Flipping any bit of an integer or of the seed flips each output bit half of the time.
+    #[test]
+    fn every_bit_moves_every_bit() {
+        const TRIALS: u64 = 4096;
+        for id in [HashId::Fast, HashId::Secure] {
+            let flips = |change: &dyn Fn(u64) -> (Hash, Hash)| {
+                let mut count = [0u32; 128];
+                for trial in 0..TRIALS {
+                    let (a, b) = change(trial);
+                    let diff = u128::from(a.hi ^ b.hi) << 64 | u128::from(a.lo ^ b.lo);
+                    (0..128).for_each(|bit| count[bit] += (diff >> bit & 1) as u32);
+                }
+                // 2048 expected; 8.5 standard deviations of 32 on either side.
+                assert!(count.iter().all(|n| (1776..=2320).contains(n)), "{id:?} {count:?}");
+            };
+            for bit in 0..64 {
+                let hasher = Hasher::new(id, [3, 4]);
+                flips(&|n| (hasher.int(n), hasher.int(n ^ 1 << bit)));
+                for word in 0..2 {
+                    flips(&|n| {
+                        let (seed, mut other) = ([n, mix(n)], [n, mix(n)]);
+                        other[word] ^= 1 << bit;
+                        (Hasher::new(id, seed).int(5), Hasher::new(id, other).int(5))
+                    });
+                }
+            }
+        }
+    }
+}

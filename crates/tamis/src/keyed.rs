@@ -1,0 +1,329 @@
+//! A hasher in front of a filter: what users hold.
+
+use std::io::{Read, Write};
+use std::path::Path;
+
+use format::{Header, Limits, Reader, Writer};
+
+use crate::error::{Error, Full};
+use crate::filter::{Build, Count, Filter, Hashes, Insert, Merge, Overlap, Persist, Remove};
+use crate::filters::{AnyFilter, Kind, Registered};
+use crate::hash::{Hash, HashId, Hasher, Key};
+use crate::plan::{Goal, Settings, solve};
+
+/// A filter of keys: [`str`], bytes, integers.
+///
+/// ```
+/// use tamis::{Keyed, SplitBlockBloom};
+///
+/// let mut seen = Keyed::<SplitBlockBloom>::with_capacity(1_000_000, 0.01)?;
+/// seen.insert("apple")?;
+/// assert!(seen.contains("apple"));
+/// # Ok::<_, tamis::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Keyed<F> {
+    hasher: Hasher,
+    filter: F,
+}
+
+impl<F> Keyed<F> {
+    /// Puts `hasher` in front of `filter`, whose keys it must have hashed.
+    pub fn new(hasher: Hasher, filter: F) -> Self {
+        Self { hasher, filter }
+    }
+
+    /// What hashes the keys.
+    pub fn hasher(&self) -> &Hasher {
+        &self.hasher
+    }
+
+    /// The filter, which deals in hashes.
+    pub fn filter(&self) -> &F {
+        &self.filter
+    }
+
+    /// The filter, to change.
+    pub fn filter_mut(&mut self) -> &mut F {
+        &mut self.filter
+    }
+
+    /// Both apart.
+    pub fn into_parts(self) -> (Hasher, F) {
+        (self.hasher, self.filter)
+    }
+
+    fn hash(&self, key: &(impl Key + ?Sized)) -> Hash {
+        key.hash(&self.hasher)
+    }
+
+    fn check_hasher(&self, other: &Self) -> Result<(), Error> {
+        if self.hasher == other.hasher {
+            Ok(())
+        } else {
+            Err(Error::Mismatch { what: "hash or seed" })
+        }
+    }
+}
+
+impl<F: Build> Keyed<F> {
+    /// Builds a filter of all `keys`, with a random seed.
+    ///
+    /// ```
+    /// use tamis::{Bloom, Keyed};
+    /// let fruit = Keyed::<Bloom>::build(["apple", "pear"], 0.001)?;
+    /// assert!(fruit.contains("pear"));
+    /// # Ok::<_, tamis::Error>(())
+    /// ```
+    pub fn build<K: Key>(
+        keys: impl IntoIterator<Item = K, IntoIter: ExactSizeIterator>,
+        fpr: f64,
+    ) -> Result<Self, Error> {
+        let keys = keys.into_iter();
+        let goal = Goal::KeysFpr { keys: keys.len() as u64, fpr };
+        Self::build_for(goal, Hasher::random(HashId::Fast), keys)
+    }
+
+    /// Builds a filter of all `keys` for `goal`, with this hasher.
+    pub fn build_for<K: Key>(
+        goal: Goal,
+        hasher: Hasher,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<Self, Error> {
+        let hashes = Hashes::new(keys.into_iter().map(|key| key.hash(&hasher)));
+        let filter = F::build(solve(goal, &Settings::default())?, hashes)?;
+        Ok(Self { hasher, filter })
+    }
+}
+
+impl<F: Build + Insert> Keyed<F> {
+    /// An empty filter for so many keys at this false positive rate, with a random seed.
+    pub fn with_capacity(keys: u64, fpr: f64) -> Result<Self, Error> {
+        let nothing: [&str; 0] = [];
+        Self::build_for(Goal::KeysFpr { keys, fpr }, Hasher::random(HashId::Fast), nothing)
+    }
+}
+
+impl<F: Filter> Keyed<F> {
+    /// Whether the key may be a member. *No* is certain.
+    #[inline]
+    pub fn contains(&self, key: &(impl Key + ?Sized)) -> bool {
+        self.filter.contains(self.hash(key))
+    }
+
+    /// Whether each key may be a member, faster than one by one.
+    pub fn contains_each<K: Key>(&self, keys: &[K]) -> Vec<bool> {
+        let hashes: Vec<Hash> = keys.iter().map(|key| self.hash(key)).collect();
+        let mut out = vec![false; keys.len()];
+        self.filter.contains_each(&hashes, &mut out);
+        out
+    }
+
+    /// Keys in it, as its kind counts them.
+    pub fn len(&self) -> u64 {
+        self.filter.len()
+    }
+
+    /// Whether it has no keys.
+    pub fn is_empty(&self) -> bool {
+        self.filter.is_empty()
+    }
+}
+
+impl<F: Insert> Keyed<F> {
+    /// Adds a key. On [`Full`] the filter is as it was.
+    #[inline]
+    pub fn insert(&mut self, key: &(impl Key + ?Sized)) -> Result<(), Full> {
+        self.filter.insert(self.hash(key))
+    }
+
+    /// Adds a key unless it seems to be in; whether it was surely new.
+    #[inline]
+    pub fn insert_new(&mut self, key: &(impl Key + ?Sized)) -> Result<bool, Full> {
+        let hash = self.hash(key);
+        if self.filter.contains(hash) {
+            return Ok(false);
+        }
+        self.filter.insert(hash).map(|()| true)
+    }
+}
+
+impl<F: Remove> Keyed<F> {
+    /// Takes out a key that was put in: see [`Remove::remove`].
+    pub fn remove(&mut self, key: &(impl Key + ?Sized)) -> bool {
+        self.filter.remove(self.hash(key))
+    }
+}
+
+impl<F: Count> Keyed<F> {
+    /// How often a key is in: see [`Count::count`].
+    pub fn count(&self, key: &(impl Key + ?Sized)) -> u64 {
+        self.filter.count(self.hash(key))
+    }
+}
+
+impl<F: Merge> Keyed<F> {
+    /// Takes in the keys of `other`, which must have the same shape, hash and seed.
+    pub fn merge(&mut self, other: &Self) -> Result<(), Error> {
+        self.check_hasher(other)?;
+        self.filter.merge(&other.filter)
+    }
+}
+
+impl<F: Overlap> Keyed<F> {
+    /// Keeps what may be in both: see [`Overlap::intersect`].
+    pub fn intersect(&mut self, other: &Self) -> Result<(), Error> {
+        self.check_hasher(other)?;
+        self.filter.intersect(&other.filter)
+    }
+
+    /// How alike both are: see [`Overlap::similarity`].
+    pub fn similarity(&self, other: &Self) -> Result<f64, Error> {
+        self.check_hasher(other)?;
+        self.filter.similarity(&other.filter)
+    }
+}
+
+/// What can be in a `.tamis` file: every registered filter, and [`AnyFilter`].
+pub trait Stored: Sized {
+    /// Its kind.
+    fn kind(&self) -> Kind;
+    /// Keys in it.
+    fn keys(&self) -> u64;
+    /// See [`Persist::write`].
+    fn sections<'a>(&'a self, to: &mut Writer<'a>);
+    /// See [`Persist::read`]; the header names the kind.
+    fn take(from: &mut Reader) -> Result<Self, Error>;
+    /// See [`Persist::validate`].
+    fn check(&self) -> Result<(), Error>;
+}
+
+impl<F: Persist + Registered> Stored for F {
+    fn kind(&self) -> Kind {
+        F::KIND
+    }
+
+    fn keys(&self) -> u64 {
+        self.len()
+    }
+
+    fn sections<'a>(&'a self, to: &mut Writer<'a>) {
+        self.write(to);
+    }
+
+    fn take(from: &mut Reader) -> Result<Self, Error> {
+        if Kind::from_id(from.header().kind)? != F::KIND {
+            return Err(Error::Mismatch { what: "kind" });
+        }
+        let filter = F::read(from)?;
+        from.finish()?;
+        Ok(filter)
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        self.validate()
+    }
+}
+
+impl Stored for AnyFilter {
+    fn kind(&self) -> Kind {
+        self.kind()
+    }
+
+    fn keys(&self) -> u64 {
+        self.len()
+    }
+
+    fn sections<'a>(&'a self, to: &mut Writer<'a>) {
+        self.write(to);
+    }
+
+    fn take(from: &mut Reader) -> Result<Self, Error> {
+        Kind::from_id(from.header().kind)?.read(from)
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        self.validate()
+    }
+}
+
+impl<F: Stored> Keyed<F> {
+    /// Writes a `.tamis` file: whole, or not at all.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), Error> {
+        let (header, writer) = self.container();
+        format::save(path.as_ref(), |mut out| writer.write(&header, &mut out))
+            .map_err(|error| Error::File(error.into()))
+    }
+
+    /// Writes the bytes of a `.tamis` file.
+    pub fn write(&self, out: &mut impl Write) -> Result<(), Error> {
+        let (header, writer) = self.container();
+        writer.write(&header, out).map_err(|error| Error::File(error.into()))
+    }
+
+    /// Maps a `.tamis` file and answers from it without a copy. The payload's checksums are not
+    /// looked at, so that this is instant: [`Keyed::open_verified`] does that.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
+        Self::from_reader(Reader::open(path.as_ref(), &Limits::default())?)
+    }
+
+    /// As [`Keyed::open`], after checking every byte.
+    pub fn open_verified(path: impl AsRef<Path>) -> Result<Self, Error> {
+        Self::verified(Reader::open(path.as_ref(), &Limits::default())?)
+    }
+
+    /// Reads and checks the bytes of a `.tamis` file.
+    pub fn read(input: impl Read, limits: &Limits) -> Result<Self, Error> {
+        Self::verified(Reader::read(input, limits)?)
+    }
+
+    fn container(&self) -> (Header, Writer<'_>) {
+        let mut writer = Writer::new();
+        self.filter.sections(&mut writer);
+        let header = Header {
+            kind: self.filter.kind().id(),
+            hash: self.hasher.id() as u16,
+            keys: self.filter.keys(),
+            seed: self.hasher.seed(),
+        };
+        (header, writer)
+    }
+
+    fn verified(reader: Reader) -> Result<Self, Error> {
+        reader.verify()?;
+        let keyed = Self::from_reader(reader)?;
+        keyed.filter.check()?;
+        Ok(keyed)
+    }
+
+    fn from_reader(mut reader: Reader) -> Result<Self, Error> {
+        let hasher = Hasher::new(HashId::from_id(reader.header().hash)?, reader.header().seed);
+        Ok(Self { hasher, filter: F::take(&mut reader)? })
+    }
+}
+
+impl Keyed<AnyFilter> {
+    /// Whether the key may be a member. *No* is certain.
+    #[inline]
+    pub fn contains(&self, key: &(impl Key + ?Sized)) -> bool {
+        self.filter.contains(self.hash(key))
+    }
+
+    /// Takes in the keys of `other`, which must have the same kind, shape, hash and seed.
+    pub fn merge(&mut self, other: &Self) -> Result<(), Error> {
+        self.check_hasher(other)?;
+        self.filter.merge(&other.filter)
+    }
+
+    /// Keeps what may be in both: see [`Overlap::intersect`].
+    pub fn intersect(&mut self, other: &Self) -> Result<(), Error> {
+        self.check_hasher(other)?;
+        self.filter.intersect(&other.filter)
+    }
+
+    /// How alike both are: see [`Overlap::similarity`].
+    pub fn similarity(&self, other: &Self) -> Result<f64, Error> {
+        self.check_hasher(other)?;
+        self.filter.similarity(&other.filter)
+    }
+}

@@ -1,0 +1,55 @@
+//! One library for every approximate membership filter.
+//!
+//! A filter answers *is this key in the set?* from far less memory than the set takes. It may say
+//! yes to a stranger, as rarely as you like; it never says no to a member.
+//!
+//! ```
+//! use tamis::{Keyed, SplitBlockBloom};
+//!
+//! let mut seen = Keyed::<SplitBlockBloom>::with_capacity(1_000_000, 0.01)?;
+//! seen.insert("apple")?;
+//! assert!(seen.contains("apple"));
+//! # let path = std::env::temp_dir().join(format!("tamis-doc-{}.tamis", std::process::id()));
+//! seen.save(&path)?;
+//! let seen = Keyed::<SplitBlockBloom>::open(&path)?; // mapped: instant, however large
+//! assert!(seen.contains("apple"));
+//! # std::fs::remove_file(path)?;
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # The pieces
+//!
+//! * [`Keyed<F>`] is what you hold: a [`Hasher`] and a filter. It takes strings, bytes and integers.
+//! * The [filters] deal in [`Hash`]es: 128 bits a key. What they can do are traits: [`Insert`],
+//!   [`Remove`], [`Count`], [`Merge`], [`Overlap`], [`Persist`].
+//! * A [`Shape`] is a filter's geometry. [`plan::solve`] finds it from any two of keys, false
+//!   positive rate and bytes; [`plan::recommend`] compares the kinds.
+//! * [`AnyFilter`] and [`Kind`] serve where the kind is known only when the program runs.
+//!
+//! # What holds
+//!
+//! * A member is never denied: after any sequence of operations, through saving and opening.
+//! * A filter that is full says so ([`Full`]) and is unchanged; it does not quietly get worse.
+//! * The same keys, seed and shape give the same bytes, on any machine and any number of threads.
+//! * A seed is random unless you give one. Where others choose the keys, use [`HashId::Secure`].
+//! * A damaged or hostile file is an [`Error`], never a panic and never a large allocation.
+
+mod any;
+mod error;
+mod filter;
+pub mod filters;
+mod hash;
+mod keyed;
+pub mod plan;
+
+pub use error::{Error, Full};
+pub use filter::{
+    Build, Count, Filter, Hashes, Insert, KeySource, Merge, Overlap, Persist, Remove,
+};
+pub use filters::bloom::{BloomShape, SharedBloom};
+pub use filters::split_block_bloom::SplitBlockBloomShape;
+pub use filters::{AnyFilter, Bloom, Kind, Registered, SplitBlockBloom};
+pub use format::{Limits, Reader, Writer};
+pub use hash::{Hash, HashId, Hasher, Key, Probes};
+pub use keyed::{Keyed, Stored};
+pub use plan::{Advice, Capability, Figures, Goal, Setting, Settings, Shape};

@@ -1,0 +1,1 @@
+//! What the fuzzers call.
