@@ -1,1 +1,3 @@
+//! The command `tamis`.
+
 fn main() {}
