@@ -1,2 +1,136 @@
-//! The project's chores.
-fn main() {}
+//! The project's chores: `cargo xtask CHORE`.
+
+mod table;
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+
+const HELP: &str = "\
+cargo xtask CHORE
+
+  test           everything that must hold before a change lands; one closing line
+  soak           the same checks with the large counts: hours
+  fuzz [SECONDS] every fuzz target, so long each (60)
+  peers [FLAGS]  our filters beside other crates', in one process; flags as `tamis bench`
+  lab            the tables and figures of the papers, made anew under lab/
+  table          the README's table of filters, from the registry
+";
+
+/// What the coverage-guided fuzzer needs to see: the flags of `cargo fuzz`, on a stable compiler.
+const COVERAGE: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+    -Cllvm-args=-sanitizer-coverage-trace-compares -Clink-dead-code -Ccodegen-units=1 -Cdebug-assertions";
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (chore, rest) = arguments.split_first().map_or(("", &[][..]), |(chore, rest)| (chore.as_str(), rest));
+    std::env::set_current_dir(root())?;
+    match chore {
+        "test" => test(),
+        "soak" => soak(),
+        "fuzz" => fuzz(rest.first().map_or(Ok(60), |seconds| seconds.parse())?),
+        "peers" => {
+            let flags = rest.iter().map(String::as_str);
+            cargo(["run", "--release", "--manifest-path", "lab/peers/Cargo.toml", "--"].into_iter().chain(flags))
+        }
+        "lab" => ["survey", "slides"]
+            .into_iter()
+            .try_for_each(|paper| cargo(["run", "--release", "--package", "tamis-lab", "--bin", paper])),
+        "table" => table::write(),
+        _ => {
+            print!("{HELP}");
+            ensure!(chore.is_empty(), "no chore is called {chore}");
+            Ok(())
+        }
+    }
+}
+
+fn root() -> &'static str {
+    concat!(env!("CARGO_MANIFEST_DIR"), "/..")
+}
+
+fn test() -> Result<()> {
+    cargo(["fmt", "--all", "--check"])?;
+    cargo(["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
+    table::check()?;
+    let tally = tests(Command::new("cargo").args(["test", "--locked", "--workspace", "--no-fail-fast"]))?;
+    run(Command::new("cargo")
+        .args(["doc", "--locked", "--workspace", "--no-deps", "--quiet"])
+        .env("RUSTDOCFLAGS", "-D warnings"))?;
+    tally.close()
+}
+
+fn soak() -> Result<()> {
+    let mut command = Command::new("cargo");
+    command.args(["test", "--locked", "--package", "tamis-conformance", "--package", "tamis-fuzz"]);
+    tests(command.args(["--no-fail-fast", "--", "--nocapture"]).env("TAMIS_SOAK", "1"))?.close()
+}
+
+fn fuzz(seconds: u64) -> Result<()> {
+    let target = "target/fuzz";
+    run(Command::new("cargo")
+        .args(["build", "--release", "--package", "tamis-fuzz", "--features", "libfuzzer"])
+        .args(["--target-dir", target, "--target", "x86_64-unknown-linux-gnu"])
+        .env("RUSTC_BOOTSTRAP", "1")
+        .env("RUSTFLAGS", COVERAGE))?;
+    for name in ["container", "read", "ops", "plan"] {
+        let corpus = format!("fuzz/corpus/{name}");
+        std::fs::create_dir_all(&corpus)?;
+        run(Command::new(format!("{target}/x86_64-unknown-linux-gnu/release/{name}"))
+            .args([&corpus, "testdata/golden", "testdata/corrupt", "-max_len=8192", "-print_final_stats=1"])
+            .arg(format!("-max_total_time={seconds}")))?;
+    }
+    Ok(())
+}
+
+/// What the test runners said, added up.
+#[derive(Default)]
+struct Tally {
+    passed: u64,
+    failed: u64,
+    ok: bool,
+}
+
+impl Tally {
+    fn close(self) -> Result<()> {
+        println!("tamis: {} passed, {} failed", self.passed, self.failed);
+        ensure!(self.ok && self.failed == 0 && self.passed > 0, "not all tests passed");
+        Ok(())
+    }
+}
+
+/// Runs tests, shows what they print, and adds up their closing lines.
+fn tests(command: &mut Command) -> Result<Tally> {
+    let mut child = command.stdout(Stdio::piped()).spawn().context("cargo could not be started")?;
+    let output = child.stdout.take().context("no output to read")?;
+    let mut tally = Tally::default();
+    for line in BufReader::new(output).split(b'\n') {
+        let line = line?;
+        std::io::stdout().write_all(&[&line[..], b"\n"].concat())?;
+        let line = String::from_utf8_lossy(&line);
+        if let Some(result) = line.strip_prefix("test result: ") {
+            let count = |what: &str| -> u64 {
+                let part = result.split([';', '.']).find_map(|part| part.trim().strip_suffix(what));
+                part.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
+            };
+            tally.passed += count("passed");
+            tally.failed += count("failed");
+        }
+    }
+    tally.ok = child.wait()?.success();
+    Ok(tally)
+}
+
+fn cargo<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<()> {
+    run(Command::new("cargo").args(arguments))
+}
+
+fn run(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("{:?} could not be started", command.get_program()))?;
+    if !status.success() {
+        bail!("{command:?} failed");
+    }
+    Ok(())
+}
