@@ -47,8 +47,9 @@ pub use filter::{
     Build, Count, Filter, Hashes, Insert, KeySource, Merge, Overlap, Persist, Remove,
 };
 pub use filters::bloom::{BloomShape, SharedBloom};
+pub use filters::counting_bloom::CountingBloomShape;
 pub use filters::split_block_bloom::SplitBlockBloomShape;
-pub use filters::{AnyFilter, Bloom, Kind, Registered, SplitBlockBloom};
+pub use filters::{AnyFilter, Bloom, CountingBloom, Kind, Registered, SplitBlockBloom};
 pub use format::{Limits, Reader, Writer};
 pub use hash::{Hash, HashId, Hasher, Key, Probes};
 pub use keyed::{Keyed, Stored};

@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use bits::{AtomicWords, Words, prefetch, set};
 use format::{Name, Reader, Writer};
 
-use super::{build_by_inserting, check_same, cosine, sum_of_keys};
+use super::{build_by_inserting, check_same, cosine, sum_of_keys, usize_words};
 use crate::error::{Error, Full};
 use crate::filter::{Build, Filter, Insert, KeySource, Merge, Overlap, Persist};
 use crate::hash::{Hash, Probes};
@@ -42,7 +42,8 @@ pub struct BloomShape {
     keys: u64,
 }
 
-const PROBES: Setting = Setting { name: "k", takes: "1 to 64 bits a key; else the best number" };
+pub(super) const PROBES: Setting =
+    Setting { name: "k", takes: "1 to 64 bits a key; else the best number" };
 
 impl BloomShape {
     /// A shape by hand: this many bits, this many of them a key, made for this many keys.
@@ -164,11 +165,6 @@ impl Bloom {
     fn probes(&self, key: Hash) -> impl Iterator<Item = u64> + use<> {
         key.probes(self.shape.bits).take(self.shape.probes as usize)
     }
-}
-
-/// A number of words as the machine counts them.
-pub(super) fn usize_words(words: u64) -> Result<usize, Error> {
-    usize::try_from(words).map_err(|_| Error::Memory { bytes: words.saturating_mul(8) })
 }
 
 /// Tests bit after bit of many keys side by side. While one key waits for memory the others are

@@ -5,13 +5,14 @@
 //! follow from the line.
 
 pub mod bloom;
+pub mod counting_bloom;
 pub mod split_block_bloom;
 
 use format::{Reader, Writer};
 
 use crate::any::define_kinds;
 use crate::error::{Error, Full};
-use crate::filter::{Build, Filter, Insert, KeySource, Merge, Overlap, Persist};
+use crate::filter::{Build, Count, Filter, Insert, KeySource, Merge, Overlap, Persist, Remove};
 use crate::hash::Hash;
 use crate::plan::{Capability, Figures, Goal, Setting, Settings, Shape, solve};
 
@@ -24,6 +25,7 @@ macro_rules! registry {
         $then! {
             1 bloom Bloom { insert merge overlap } "Bloom 1970";
             3 split_block_bloom SplitBlockBloom { insert merge overlap } "Putze, Sanders, Singler 2007; Apache Parquet";
+            4 counting_bloom CountingBloom { insert remove count merge } "Fan, Cao, Almeida, Broder 2000";
         }
     };
 }
@@ -81,6 +83,11 @@ fn check_same<S: Shape>(a: &S, b: &S) -> Result<(), Error> {
 /// The keys of a union, if they fit.
 fn sum_of_keys(a: u64, b: u64, most: u64) -> Result<u64, Error> {
     a.checked_add(b).filter(|sum| *sum <= most).ok_or(Error::Full { keys: most })
+}
+
+/// A number of words as the machine counts them.
+fn usize_words(words: u64) -> Result<usize, Error> {
+    usize::try_from(words).map_err(|_| Error::Memory { bytes: words.saturating_mul(8) })
 }
 
 /// The normalised dot product of two bit vectors.

@@ -23,8 +23,7 @@ use bits::simd::{self, BLOCK_WORDS, Isa};
 use bits::{Words, range, set};
 use format::{Name, Reader, Writer};
 
-use super::bloom::usize_words;
-use super::{build_by_inserting, check_same, cosine, sum_of_keys};
+use super::{build_by_inserting, check_same, cosine, sum_of_keys, usize_words};
 use crate::error::{Error, Full};
 use crate::filter::{Build, Filter, Insert, KeySource, Merge, Overlap, Persist};
 use crate::hash::Hash;
