@@ -48,8 +48,11 @@ pub use filter::{
 };
 pub use filters::bloom::{BloomShape, SharedBloom};
 pub use filters::counting_bloom::CountingBloomShape;
+pub use filters::hash_compaction::HashCompactionShape;
 pub use filters::split_block_bloom::SplitBlockBloomShape;
-pub use filters::{AnyFilter, Bloom, CountingBloom, Kind, Registered, SplitBlockBloom};
+pub use filters::{
+    AnyFilter, Bloom, CountingBloom, HashCompaction, Kind, Registered, SplitBlockBloom,
+};
 pub use format::{Limits, Reader, Writer};
 pub use hash::{Hash, HashId, Hasher, Key, Probes};
 pub use keyed::{Keyed, Stored};

@@ -6,6 +6,7 @@
 
 pub mod bloom;
 pub mod counting_bloom;
+pub mod hash_compaction;
 pub mod split_block_bloom;
 
 use format::{Reader, Writer};
@@ -26,6 +27,7 @@ macro_rules! registry {
             1 bloom Bloom { insert merge overlap } "Bloom 1970";
             3 split_block_bloom SplitBlockBloom { insert merge overlap } "Putze, Sanders, Singler 2007; Apache Parquet";
             4 counting_bloom CountingBloom { insert remove count merge } "Fan, Cao, Almeida, Broder 2000";
+            5 hash_compaction HashCompaction { insert merge } "Wolper, Leroy 1993";
         }
     };
 }
