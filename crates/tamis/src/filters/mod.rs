@@ -5,6 +5,7 @@
 //! follow from the line.
 
 pub mod bloom;
+pub mod bloom_g;
 pub mod counting_bloom;
 pub mod hash_compaction;
 pub mod split_block_bloom;
@@ -25,6 +26,7 @@ macro_rules! registry {
     ($then:ident) => {
         $then! {
             1 bloom Bloom { insert merge overlap } "Bloom 1970";
+            2 bloom_g BloomG { insert merge overlap } "Qiao, Li, Chen 2014";
             3 split_block_bloom SplitBlockBloom { insert merge overlap } "Putze, Sanders, Singler 2007; Apache Parquet";
             4 counting_bloom CountingBloom { insert remove count merge } "Fan, Cao, Almeida, Broder 2000";
             5 hash_compaction HashCompaction { insert merge } "Wolper, Leroy 1993";
