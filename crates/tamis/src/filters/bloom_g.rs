@@ -7,13 +7,13 @@
 //!
 //! | figure | g = 1, w = 512 |
 //! | --- | --- |
-//! | bits a key | 9.9 at 1 %, 15.5 at 0.1 %; as Bloom's nearly with g = 2: 9.7 and 14.6 |
+//! | bits a key | 9.9 at 1 %, 15.5 at 0.1 %; with g = 2 nearly Bloom's: 9.7 and 14.6 |
 //! | cache lines | g, member or stranger; a stranger mostly fails in the first |
 //! | building | g lines a key, no failure |
 //!
 //! Some words get more keys than others, and a crowded word answers yes too often: that is the
-//! price, and it grows as the rate shrinks and as words get smaller. More words a key even it out. It cannot forget
-//! a key.
+//! price, and it grows as the rate shrinks and as words get smaller (w = 64 takes 12.1 and 24.0
+//! bits). More words a key even it out. It cannot forget a key.
 //!
 //! Qiao, Li, Chen, *Fast Bloom Filters and Their Generalization*, 2014, by way of a survey (whose
 //! formula lost an exponent g). Differences: the words of a key are distinct; `k` need not be a
@@ -105,24 +105,47 @@ impl BloomGShape {
         self.places * (self.width / 64)
     }
 
-    /// Visits the words of a key, each with the bits that it has there, until one says no.
-    /// Everything that touches the array comes through here.
+    /// Visits the words of a key with the bits that it has there, some at a time, until one says
+    /// no. Everything that touches the array comes through here.
     #[inline(always)]
     fn walk<const WORDS: usize>(
         &self,
         key: Hash,
-        mut visit: impl FnMut(usize, std::iter::Take<&mut Draws<WORDS>>) -> bool,
+        mut visit: impl FnMut(usize, Draws<WORDS>) -> bool,
     ) -> bool {
-        let mut bits = Draws::new(key.lo);
-        let mut taken = [0; MAX_GROUPS as usize];
-        for t in 0..self.groups as usize {
-            let place = pick(key.hi, self.places, &mut taken[..=t]);
-            let share = self.each + u32::from((t as u32) < self.extra);
-            if !visit(place as usize, bits.by_ref().take(share as usize)) {
-                return false;
+        let mut round = 0;
+        let mut visit_word = |place: u64, bits: u32| {
+            let mut left = bits;
+            while left > 0 {
+                let count = left.min(Draws::<WORDS>::MOST);
+                if !visit(place as usize, Draws { pool: remix(key.lo, round), count }) {
+                    return false;
+                }
+                (left, round) = (left - count, round + 1);
             }
-        }
-        true
+            true
+        };
+        let first = range::scale(key.hi, self.places);
+        visit_word(first, self.each + u32::from(self.extra > 0))
+            && (self.groups == 1 || self.walk_on(key.hi, first, visit_word))
+    }
+
+    /// The words after the first: any but those taken before. Each is drawn from as many as are
+    /// left, then moved past the taken ones, in ascending order, that it reaches. Not inlined, so
+    /// that a key of one word, the usual case, makes no room for all this.
+    #[inline(never)]
+    fn walk_on(&self, hi: u64, first: u64, mut visit: impl FnMut(u64, u32) -> bool) -> bool {
+        let mut taken = [first; MAX_GROUPS as usize];
+        (1..self.groups).all(|t| {
+            let mut place = range::scale(remix(hi, t.into()), self.places - u64::from(t));
+            let mut at = 0;
+            while at < t as usize && taken[at] <= place {
+                (place, at) = (place + 1, at + 1);
+            }
+            taken.copy_within(at..t as usize, at + 1);
+            taken[at] = place;
+            visit(place, self.each + u32::from(t < self.extra))
+        })
     }
 
     /// The rate of `keys` keys, exactly but for the words' dependence on each other.
@@ -212,54 +235,39 @@ impl BloomGShape {
     }
 }
 
-/// The next word of a key: any but those in `taken`, which are sorted and end with a free place for
-/// it. Drawn from as many as are left, then moved past each taken one that it reaches.
+/// Fresh bits from half a hash: itself, then mixes of it.
 #[inline(always)]
-fn pick(hi: u64, places: u64, taken: &mut [u64]) -> u64 {
-    let t = taken.len() as u64 - 1;
-    let bits = if t == 0 { hi } else { range::mix(hi.wrapping_add(t.wrapping_mul(GOLDEN))) };
-    let mut place = range::scale(bits, places - t);
-    let mut at = 0;
-    while at < t as usize && taken[at] <= place {
-        place += 1;
-        at += 1;
-    }
-    taken[at..].rotate_right(1);
-    taken[at] = place;
-    place
+fn remix(half: u64, round: u64) -> u64 {
+    if round == 0 { half } else { range::mix(half.wrapping_add(GOLDEN.wrapping_mul(round))) }
 }
 
-/// Numbers below 64 · `WORDS`, endlessly: as many as there are in `lo`, then in mixes of it.
+/// Places of bits in a word of 64 · `WORDS` bits: as many as can be cut from 64 random bits, or
+/// fewer.
+#[derive(Clone, Copy)]
 struct Draws<const WORDS: usize> {
-    lo: u64,
-    round: u64,
     pool: u64,
-    left: u32,
+    count: u32,
 }
 
 impl<const WORDS: usize> Draws<WORDS> {
     const BITS: u32 = (64 * WORDS).ilog2();
+    const MOST: u32 = 64 / Self::BITS;
 
     #[inline(always)]
-    fn new(lo: u64) -> Self {
-        Self { lo, round: 0, pool: lo, left: 64 / Self::BITS }
+    fn bit(self, i: u32) -> usize {
+        (self.pool >> (i * Self::BITS)) as usize % (64 * WORDS)
     }
-}
-
-impl<const WORDS: usize> Iterator for Draws<WORDS> {
-    type Item = usize;
 
     #[inline(always)]
-    fn next(&mut self) -> Option<usize> {
-        if self.left == 0 {
-            self.round = self.round.wrapping_add(GOLDEN);
-            self.pool = range::mix(self.lo.wrapping_add(self.round));
-            self.left = 64 / Self::BITS;
-        }
-        let bit = self.pool as usize % (64 * WORDS);
-        self.pool >>= Self::BITS;
-        self.left -= 1;
-        Some(bit)
+    fn bits(self) -> impl Iterator<Item = usize> {
+        (0..self.count).map(move |i| self.bit(i))
+    }
+
+    /// Looks at the answer only once all bits are read: they are in one line, and a branch that
+    /// guesses wrong costs more than the rest of them.
+    #[inline(always)]
+    fn all_set(self, word: &[u64; WORDS]) -> bool {
+        self.bits().fold(0, |clear, bit| clear | !word[bit / 64] >> (bit % 64)) & 1 == 0
     }
 }
 
@@ -336,23 +344,18 @@ impl BloomG {
         Ok(Self { shape, len: 0, words })
     }
 
-    /// Tests all bits of a word before it looks at the answer: they are in one line, and a branch
-    /// that guesses wrong costs more than the rest of them.
     #[inline(always)]
     fn test<const WORDS: usize>(&self, key: Hash) -> bool {
         let (words, _) = self.words.as_chunks::<WORDS>();
-        self.shape.walk::<WORDS>(key, |place, bits| {
-            let word = &words[place];
-            bits.fold(0, |clear, bit| clear | !word[bit / 64] >> (bit % 64)) & 1 == 0
-        })
+        self.shape.walk::<WORDS>(key, |place, draws| draws.all_set(&words[place]))
     }
 
     #[inline(always)]
     fn set<const WORDS: usize>(&mut self, key: Hash) {
         let (words, _) = self.words.to_mut().as_chunks_mut::<WORDS>();
-        self.shape.walk::<WORDS>(key, |place, bits| {
+        self.shape.walk::<WORDS>(key, |place, draws| {
             let word = &mut words[place];
-            bits.for_each(|bit| word[bit / 64] |= 1 << (bit % 64));
+            draws.bits().for_each(|bit| word[bit / 64] |= 1 << (bit % 64));
             true
         });
     }
@@ -569,9 +572,9 @@ mod tests {
         key: Hash,
     ) -> (BTreeSet<usize>, BTreeSet<usize>) {
         let (mut places, mut lines) = (BTreeSet::new(), BTreeSet::new());
-        shape.walk::<WORDS>(key, |place, bits| {
+        shape.walk::<WORDS>(key, |place, draws| {
             places.insert(place);
-            lines.extend(bits.map(|bit| (place * WORDS + bit / 64) / bits::LINE_WORDS));
+            lines.extend(draws.bits().map(|bit| (place * WORDS + bit / 64) / bits::LINE_WORDS));
             true
         });
         (places, lines)
@@ -598,19 +601,17 @@ mod tests {
     /// Every word, and every pair of them in either order, is chosen equally often.
     #[test]
     fn words_are_distinct_and_even() {
-        const PLACES: u64 = 7;
-        const KEYS: u64 = 420_000;
         for groups in [2, 3, 7] {
-            let mut pairs = [[0u64; PLACES as usize]; PLACES as usize];
-            for key in hashes(2, KEYS) {
-                let (mut taken, mut last) = ([0; 7], 0);
-                for t in 0..groups {
-                    let place = pick(key.hi, PLACES, &mut taken[..=t]) as usize;
-                    if t == groups - 1 {
-                        pairs[last][place] += 1;
-                    }
-                    last = place;
-                }
+            let shape = BloomGShape::new(7, 64, groups, groups, 1).unwrap();
+            let mut pairs = [[0u64; 7]; 7];
+            for key in hashes(2, 420_000) {
+                let mut places = Vec::new();
+                shape.walk::<1>(key, |place, _| {
+                    places.push(place);
+                    true
+                });
+                let [.., a, b] = places[..] else { panic!("{groups} words") };
+                pairs[a][b] += 1;
             }
             // 10000 expected of each pair; six standard deviations of 100.
             for (i, row) in pairs.iter().enumerate() {

@@ -1,9 +1,10 @@
 //! The counting Bloom filter: a Bloom filter that can forget, because it counts its bits.
 //!
 //! ```text
-//!  shadow      0 1 0 0 1 1 0 0 0 1 0 1 …    m bits: set where the counter is not zero; answers queries
-//!  counters    0 2 0 0 1 3 0 0 0 1 0 1 …    m counters of c bits: inserting adds one at the key's k
-//!                                           places, removing takes one away
+//!  shadow     0 1 0 0 1 1 0 0 0 1 0 1 …   m bits, set where the counter is not zero:
+//!                                         they answer queries
+//!  counters   0 2 0 0 1 3 0 0 0 1 0 1 …   m counters of c bits: inserting adds one at the
+//!                                         key's k places, removing takes one away
 //! ```
 //!
 //! | figure | |
@@ -24,9 +25,9 @@
 //!
 //! Fan, Cao, Almeida, Broder, *Summary Cache: A Scalable Wide-Area Web Cache Sharing Protocol*,
 //! 2000. Differences: there the counters live with the owner of the set, and the bits are what it
-//! sends to others; here the bits are kept beside the counters, because a query that reads one bit
-//! a place stays in cache five times as long as one that reads four. Places that coincide for one key count
-//! as often as they occur, on the way in and on the way out.
+//! sends to others; here the bits are kept beside the counters, because queries that read a fifth
+//! of the memory find it in the cache more often. Places that coincide for one key count as often
+//! as they occur, on the way in and on the way out.
 
 use bits::{Words, packed, prefetch, set};
 use format::{Name, Reader, Writer};

@@ -16,16 +16,17 @@
 //! | building | sorts; up to 16 bytes a key beside the table; fails with less than 10^-15 |
 //!
 //! A stranger passes if its digest equals *any* of the n in the table: the rate is n / (2^l - 1),
-//! so the digests must grow with the set. That makes it the dearest kind here at scale. What it has for
-//! that: one memory access, and a table that is the same whatever order the keys came in. It
-//! cannot forget a key: two keys may share a digest, and it keeps each digest once. Built from n keys it
-//! so holds a little less than n, by a share of half the rate.
+//! so the digests must grow with the set. That makes it the dearest kind here at scale. What it
+//! has for that: one memory access, and a table that is the same whatever order the keys came in.
+//! It cannot forget a key: two keys may share a digest, and it keeps each digest once. Built from
+//! n keys it so holds a little less than n, by a share of half the rate.
 //!
 //! Wolper, Leroy, *Reliable Hashing without Collision Detection*, 1993, by way of a survey.
 //! Differences: the slot follows from the digest when inserting *and* when asking (the survey asks
-//! at the slot of the uncompacted key, and would deny members); the rate has the factor n, which the
-//! survey drops; and the table is ordered (Amble, Knuth, *Ordered Hash Tables*, 1974), which ends a
-//! failing search early and makes equal sets equal bytes. Linear probing does not wrap around: the order would break.
+//! at the slot of the uncompacted key, and would deny members); the rate has the factor n, which
+//! the survey drops; and the table is ordered (Amble, Knuth, *Ordered Hash Tables*, 1974), which
+//! ends a failing search early and makes equal sets equal bytes. Linear probing does not wrap
+//! around, which would break the order.
 
 use bits::{Words, packed, prefetch, range, set};
 use format::{Name, Reader, Writer};
@@ -120,14 +121,17 @@ impl Shape for HashCompactionShape {
     }
 
     fn figures(&self) -> Figures {
+        // Of so many keys a few share a digest: the chance that a stranger shares one with any.
+        let miss = (-1.0 / packed::mask(self.width) as f64).ln_1p();
         Figures {
             keys: self.keys,
-            fpr: self.fpr_at(self.keys),
+            fpr: if self.keys == 0 { 0.0 } else { -(self.keys as f64 * miss).exp_m1() },
             bytes: bits::lines(self.words()) * 64,
             cost: 1.0 + ENTRIES_READ * (0.125 + f64::from(self.width) / 512.0),
         }
     }
 
+    /// Of entries: the filter counts distinct digests.
     fn fpr_at(&self, keys: u64) -> f64 {
         (keys as f64 / packed::mask(self.width) as f64).min(1.0)
     }
@@ -259,8 +263,8 @@ impl Filter for HashCompaction {
 
 impl Build for HashCompaction {
     /// Sorts the digests and lays them down in one pass. They are sorted and thinned out whenever
-    /// there are twice as many as the table is for, so however many duplicates there are it takes 16
-    /// bytes a key of the shape, and the run of the source that it reads.
+    /// there are twice as many as the table is for: however many duplicates there are, that takes
+    /// 16 bytes a key of the shape, and 8 for each of the run that is being read.
     fn build_on(
         _threads: usize,
         shape: HashCompactionShape,
