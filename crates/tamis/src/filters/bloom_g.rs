@@ -302,7 +302,7 @@ impl Shape for BloomGShape {
             best = Some((high, probes));
             most = high - 1 - high / 4096;
         }
-        let why = "so few words a key have too few bits for so small a rate";
+        let why = "a key's few words do not reach so small a rate in any memory allowed";
         let (lines, probes) = best.ok_or(Error::Unreachable { why })?;
         shape(lines, probes)
     }
