@@ -25,7 +25,8 @@ const COVERAGE: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-saniti
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let (chore, rest) = arguments.split_first().map_or(("", &[][..]), |(chore, rest)| (chore.as_str(), rest));
+    let (chore, rest) =
+        arguments.split_first().map_or(("", &[][..]), |(chore, rest)| (chore.as_str(), rest));
     std::env::set_current_dir(root())?;
     match chore {
         "test" => test(),
@@ -33,11 +34,15 @@ fn main() -> Result<()> {
         "fuzz" => fuzz(rest.first().map_or(Ok(60), |seconds| seconds.parse())?),
         "peers" => {
             let flags = rest.iter().map(String::as_str);
-            cargo(["run", "--release", "--manifest-path", "lab/peers/Cargo.toml", "--"].into_iter().chain(flags))
+            cargo(
+                ["run", "--release", "--manifest-path", "lab/peers/Cargo.toml", "--"]
+                    .into_iter()
+                    .chain(flags),
+            )
         }
-        "lab" => ["survey", "slides"]
-            .into_iter()
-            .try_for_each(|paper| cargo(["run", "--release", "--package", "tamis-lab", "--bin", paper])),
+        "lab" => ["survey", "slides"].into_iter().try_for_each(|paper| {
+            cargo(["run", "--release", "--package", "tamis-lab", "--bin", paper])
+        }),
         "table" => table::write(),
         _ => {
             print!("{HELP}");
@@ -55,7 +60,8 @@ fn test() -> Result<()> {
     cargo(["fmt", "--all", "--check"])?;
     cargo(["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
     table::check()?;
-    let tally = tests(Command::new("cargo").args(["test", "--locked", "--workspace", "--no-fail-fast"]))?;
+    let tally =
+        tests(Command::new("cargo").args(["test", "--locked", "--workspace", "--no-fail-fast"]))?;
     run(Command::new("cargo")
         .args(["doc", "--locked", "--workspace", "--no-deps", "--quiet"])
         .env("RUSTDOCFLAGS", "-D warnings"))?;
@@ -79,7 +85,13 @@ fn fuzz(seconds: u64) -> Result<()> {
         let corpus = format!("fuzz/corpus/{name}");
         std::fs::create_dir_all(&corpus)?;
         run(Command::new(format!("{target}/x86_64-unknown-linux-gnu/release/{name}"))
-            .args([&corpus, "testdata/golden", "testdata/corrupt", "-max_len=8192", "-print_final_stats=1"])
+            .args([
+                &corpus,
+                "testdata/golden",
+                "testdata/corrupt",
+                "-max_len=8192",
+                "-print_final_stats=1",
+            ])
             .arg(format!("-max_total_time={seconds}")))?;
     }
     Ok(())
@@ -128,7 +140,9 @@ fn cargo<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<()> {
 }
 
 fn run(command: &mut Command) -> Result<()> {
-    let status = command.status().with_context(|| format!("{:?} could not be started", command.get_program()))?;
+    let status = command
+        .status()
+        .with_context(|| format!("{:?} could not be started", command.get_program()))?;
     if !status.success() {
         bail!("{command:?} failed");
     }

@@ -183,6 +183,12 @@ impl CountingBloom {
         Ok(Self { shape, len: 0, shadow, counters })
     }
 
+    /// Counters that have reached their largest value and stay there.
+    pub fn stuck(&self) -> u64 {
+        let most = self.shape.largest();
+        (0..self.shape.counters).filter(|place| self.counter(*place) == most).count() as u64
+    }
+
     #[inline(always)]
     fn probes(&self, key: Hash) -> impl Iterator<Item = u64> + Clone + use<> {
         key.probes(self.shape.counters).take(self.shape.probes as usize)
