@@ -11,6 +11,8 @@
 //! come out in that order with nothing to sort. The queue is short: it bounds the
 //! results that wait, as the number of workers bounds the blocks in memory.
 
+use std::error::Error;
+use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Seek};
 use std::panic::resume_unwind;
@@ -43,7 +45,8 @@ pub(crate) enum Separator {
 }
 
 impl Separator {
-    fn byte(self) -> Option<u8> {
+    /// The byte that ends a key, unless the keys are integers.
+    pub(crate) fn byte(self) -> Option<u8> {
         match self {
             Self::Newline => Some(b'\n'),
             Self::Nul => Some(0),
@@ -103,13 +106,26 @@ impl Keys {
         map: impl Fn(&Batch<'_>) -> T + Sync,
         mut sink: impl FnMut(T) -> Result<()>,
     ) -> Result<()> {
+        self.pull(threads, map, |next| {
+            while let Some(result) = next()? {
+                sink(result)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// As [`Keys::each_batch`], for a consumer that asks: `consume` is given a function that
+    /// returns the next result, or `None` at the end.
+    pub(crate) fn pull<T: Send, R>(
+        &self,
+        threads: usize,
+        map: impl Fn(&Batch<'_>) -> T + Sync,
+        consume: impl FnOnce(&mut dyn FnMut() -> Result<Option<T>>) -> R,
+    ) -> R {
         let mut reader = Reader::new(self);
         if threads <= 1 {
             let mut buffer = Vec::new();
-            while let Some(batch) = reader.next(&mut buffer)? {
-                sink(map(&batch))?;
-            }
-            return Ok(());
+            return consume(&mut || Ok(reader.next(&mut buffer)?.map(|batch| map(&batch))));
         }
 
         let reader = Mutex::new(Some(reader));
@@ -122,7 +138,13 @@ impl Keys {
                 })
                 .collect();
             drop(queue);
-            let outcome = drain(promises, &mut sink);
+            let outcome = consume(&mut || match promises.recv() {
+                // A promise is broken only by a panic, which the join below passes on.
+                Ok(promise) => Ok(promise?.recv().ok()),
+                Err(_) => Ok(None),
+            });
+            // Workers stop when nobody is left to take their results.
+            drop(promises);
             for worker in workers {
                 if let Err(panic) = worker.join() {
                     resume_unwind(panic);
@@ -164,17 +186,6 @@ fn work<T>(
         // Nobody else shall ask a reader that failed, or wait for more of a pipe.
         *turn = None;
     }
-}
-
-/// Takes the promises by value: they must be gone, for the workers to stop, by the
-/// time these are joined.
-fn drain<T>(promises: Receiver<Promise<T>>, sink: &mut impl FnMut(T) -> Result<()>) -> Result<()> {
-    for promise in promises {
-        // A promise is broken only by a panic.
-        let Ok(result) = promise?.recv() else { break };
-        sink(result)?;
-    }
-    Ok(())
 }
 
 #[derive(Debug)]
@@ -250,8 +261,8 @@ fn spool(mut input: impl Read) -> io::Result<(File, u64)> {
     Ok((file, bytes))
 }
 
-/// The system's words after the file's name, without the number that Rust appends.
-fn failure(name: &str, error: &io::Error) -> anyhow::Error {
+/// What went wrong after the file's name, without the number that Rust appends.
+pub(crate) fn failure(name: impl Display, error: &dyn Error) -> anyhow::Error {
     let words = error.to_string();
     let words = words.split_once(" (os error ").map_or(words.as_str(), |(words, _)| words);
     anyhow!("{name}: {words}")
@@ -401,6 +412,11 @@ impl Batch<'_> {
             let key = if returns { raw.strip_suffix(b"\r").unwrap_or(raw) } else { raw };
             Line { raw, key }
         })
+    }
+
+    /// What ends its keys.
+    pub(crate) fn separator(&self) -> Separator {
+        self.separator
     }
 
     /// The key of every line that has one.

@@ -1,3 +1,7 @@
 //! The command `tamis`.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    tamis_cli::run()
+}

@@ -1,0 +1,407 @@
+//! The command line: every option, and the words that explain it.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::thread::available_parallelism;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Parser, Subcommand};
+use tamis::plan::{check_fpr, check_keys};
+use tamis::{Capability, HashId, Kind};
+
+use crate::input::Separator;
+use crate::{bench, demo, number};
+
+const EXAMPLES: &str = "\
+Examples:
+  tamis build words.txt -o words.tamis       a filter of every line, 1 % false positives
+  tamis query words.tamis text.txt           the lines of text.txt that may be words
+  tamis query -v words.tamis text.txt        those that surely are not
+  tamis plan --keys 1e9 --fpr 0.1%           what a billion keys would take
+  tamis filters                              every kind there is
+
+Exit status: 0 something matched or all went well, 1 nothing matched, 2 an error.";
+
+/// Is it in the set? An answer from a tenth of the memory: no is certain, yes is nearly so.
+#[derive(Parser, Debug)]
+#[command(name = "tamis", version, after_help = EXAMPLES, disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    Build(Build),
+    Query(Query),
+    Add(Add),
+    Remove(Remove),
+    Count(Count),
+    Merge(Merge),
+    Similar(Similar),
+    Info(Info),
+    Verify(Verify),
+    Filters(Filters),
+    Plan(Plan),
+    /// Measure what each kind of filter costs on this machine
+    Bench(bench::Args),
+    /// Show every kind of filter at work
+    Demo(demo::Args),
+    Completions(Completions),
+    Man(Man),
+}
+
+/// How key files are written and read.
+#[derive(Args, Debug)]
+pub(crate) struct Form {
+    /// Keys end with a zero byte instead of a line feed
+    #[arg(short = '0', long = "null")]
+    pub(crate) nul: bool,
+    /// Keys are raw 64-bit integers, eight bytes each, little-endian
+    #[arg(long, conflicts_with = "nul")]
+    pub(crate) u64: bool,
+    /// Threads to work on [default: as many as the machine has]
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+}
+
+impl Form {
+    pub(crate) fn separator(&self) -> Separator {
+        match self {
+            Self { u64: true, .. } => Separator::U64,
+            Self { nul: true, .. } => Separator::Nul,
+            _ => Separator::Newline,
+        }
+    }
+
+    pub(crate) fn threads(&self) -> usize {
+        let all = || available_parallelism().map_or(1, NonZeroUsize::get);
+        // Past a thousand there are only more buffers, no more processors.
+        self.threads.map_or_else(all, NonZeroUsize::get).min(1024)
+    }
+}
+
+/// Build a filter from keys, and ask it for every one of them before it is saved
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Key files hold one key a line; empty lines are no keys, and a carriage return before the line feed
+is not part of one. Files that end in .gz or .zst are unpacked. Keys are read in pieces, so a file
+may be larger than memory; standard input is first copied to a temporary file, since keys are read
+three times: to count, to build, to check.
+
+Counts, sizes and rates may be written as 1e6, 10M, 64KiB, 0.1%, 1/1000 or 2^-8.
+
+Examples:
+  tamis build words.txt -o words.tamis
+  tamis build --fpr 0.1% --filter bloom a.txt b.txt.gz -o both.tamis
+  sort -u log | tamis build --keys 10M -o seen.tamis      room for ten million, to add to
+  tamis build --bytes 64MiB --hash secure users.txt -o users.tamis
+  tamis build --u64 ids.bin -o ids.tamis")]
+pub(crate) struct Build {
+    /// Files of keys; `-` or none is standard input
+    #[arg(value_name = "KEYS")]
+    pub(crate) keys_from: Vec<PathBuf>,
+    /// Where to save the filter
+    #[arg(short, long, value_name = "F")]
+    pub(crate) output: PathBuf,
+    /// The kind of filter; `auto` takes what `tamis plan` puts first
+    #[arg(long, value_name = "NAME", default_value = "auto", value_parser = kind_or_auto())]
+    pub(crate) filter: KindOrAuto,
+    /// The share of strangers that may pass for members [default: 1%]
+    #[arg(long, value_name = "P", value_parser = rate, allow_negative_numbers = true, group = "space")]
+    pub(crate) fpr: Option<f64>,
+    /// Memory for each key
+    #[arg(long, value_name = "B", value_parser = number::bits, allow_negative_numbers = true, group = "space")]
+    pub(crate) bits_per_key: Option<f64>,
+    /// Memory in all
+    #[arg(long, value_name = "N", value_parser = number::size, group = "space")]
+    pub(crate) bytes: Option<u64>,
+    /// Make room for this many keys, to add the others later [default: as many as there are]
+    #[arg(long, value_name = "N", value_parser = keys, allow_negative_numbers = true)]
+    pub(crate) keys: Option<u64>,
+    /// With `--filter auto`: what the filter must be able to do, as for `tamis plan` [default: insert]
+    #[arg(long, value_name = "NEEDS", value_delimiter = ',', value_parser = need())]
+    pub(crate) needs: Vec<Need>,
+    /// A setting of the kind, as `tamis filters` lists them
+    #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
+    pub(crate) set: Vec<(String, String)>,
+    /// How keys become numbers: `secure` where others choose the keys and must not find out
+    /// which of them collide
+    #[arg(long, value_name = "HASH", default_value = "fast", value_parser = hash())]
+    pub(crate) hash: HashId,
+    /// The seed of the hash, 32 hexadecimal digits: filters to merge or compare must share one
+    /// [default: random]
+    #[arg(long, value_name = "HEX", value_parser = number::seed)]
+    pub(crate) seed: Option<[u64; 2]>,
+    /// Refuse to build a filter larger than this [default: the memory that is available]
+    #[arg(long, value_name = "M", value_parser = number::size)]
+    pub(crate) max_memory: Option<u64>,
+    /// Do not ask the filter for every key before saving it
+    #[arg(long)]
+    pub(crate) no_verify: bool,
+    #[command(flatten)]
+    pub(crate) form: Form,
+    /// Print what was built as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Say nothing but errors
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+/// Print the lines that may be members
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Lines come out as they went in, in the same order, as soon as they are known. Give -0 or --u64 if
+the filter was built so; integers are printed as decimal numbers.
+
+Examples:
+  tamis query words.tamis text.txt
+  tail -f log | tamis query -v seen.tamis      only what is surely new
+  tamis query -q seen.tamis <<< apple && echo perhaps")]
+pub(crate) struct Query {
+    /// The filter
+    #[arg(value_name = "F")]
+    pub(crate) filter: PathBuf,
+    /// Files of keys to look for; `-` or none is standard input
+    #[arg(value_name = "PROBES")]
+    pub(crate) probes: Vec<PathBuf>,
+    /// Print the lines that surely are not members
+    #[arg(short = 'v', long)]
+    pub(crate) invert: bool,
+    /// Print only how many
+    #[arg(short, long)]
+    pub(crate) count: bool,
+    /// Print nothing: the exit status tells whether there was any
+    #[arg(short, long, conflicts_with = "count")]
+    pub(crate) quiet: bool,
+    /// Trust the file's contents: open it at once, however large
+    #[arg(long)]
+    pub(crate) no_check: bool,
+    #[command(flatten)]
+    pub(crate) form: Form,
+}
+
+/// Add keys to a filter that can take more
+#[derive(Args, Debug)]
+#[command(after_help = "\
+The filter is replaced as a whole or, on any error, not at all. It takes as many keys as it was
+built for: see --keys of `tamis build`.")]
+pub(crate) struct Add {
+    #[command(flatten)]
+    pub(crate) change: Change,
+}
+
+/// Remove keys from a filter that can forget
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Remove only what was added. A stranger that passes for a member may take a member with it; one
+that is surely not in is counted and reported. Exit status 1 if nothing was removed.")]
+pub(crate) struct Remove {
+    #[command(flatten)]
+    pub(crate) change: Change,
+}
+
+/// What `add` and `remove` are told.
+#[derive(Args, Debug)]
+pub(crate) struct Change {
+    /// The filter
+    #[arg(value_name = "F")]
+    pub(crate) filter: PathBuf,
+    /// Files of keys; `-` or none is standard input
+    #[arg(value_name = "KEYS")]
+    pub(crate) keys_from: Vec<PathBuf>,
+    /// Save here and leave F as it is
+    #[arg(short, long, value_name = "G")]
+    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) form: Form,
+    /// Say nothing but errors
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+impl Change {
+    pub(crate) fn target(&self) -> &PathBuf {
+        self.output.as_ref().unwrap_or(&self.filter)
+    }
+}
+
+/// Print how often each line is in, as a count, a tab and the line
+#[derive(Args, Debug)]
+#[command(after_help = "\
+A count is never too low, and now and then too high. `>15` means more than the 15 that can be told.
+Exit status 1 if no line was in.")]
+pub(crate) struct Count {
+    /// The filter
+    #[arg(value_name = "F")]
+    pub(crate) filter: PathBuf,
+    /// Files of keys to look for; `-` or none is standard input
+    #[arg(value_name = "PROBES")]
+    pub(crate) probes: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) form: Form,
+}
+
+/// Merge filters into one of all their keys
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Filters can be merged if they are of one kind, size, hash and seed, and if the keys of all fit:
+
+  seed=$(openssl rand -hex 16)
+  tamis build --seed $seed --keys 1M monday.txt -o monday.tamis
+  tamis build --seed $seed --keys 1M tuesday.txt -o tuesday.tamis
+  tamis merge monday.tamis tuesday.tamis -o both.tamis")]
+pub(crate) struct Merge {
+    /// The filters
+    #[arg(value_name = "FILTERS", required = true, num_args = 2..)]
+    pub(crate) filters: Vec<PathBuf>,
+    /// Where to save the result
+    #[arg(short, long, value_name = "F")]
+    pub(crate) output: PathBuf,
+    /// Keep only what may be in all of them
+    #[arg(long)]
+    pub(crate) intersect: bool,
+    /// Say nothing but errors
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+/// Tell how alike sets are: the normalised dot product of their filters, 0 to 1
+#[derive(Args, Debug)]
+#[command(after_help = "\
+To compare texts, make a filter of the words of each, all of one kind, seed and size:
+
+  for text in a b c; do
+    tr -cs '[:alpha:]' '\\n' < $text.txt | sort -u |
+      tamis build --filter bloom --seed 0x1 --keys 10k -o $text.tamis
+  done
+  tamis similar a.tamis b.tamis c.tamis
+
+Sets without a common key come out a little above 0, since some of their bits meet by chance: the
+larger the filters, the closer to 0.")]
+pub(crate) struct Similar {
+    /// The filters
+    #[arg(value_name = "FILTERS", required = true, num_args = 2..)]
+    pub(crate) filters: Vec<PathBuf>,
+    /// Print one JSON object for each pair
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Tell what is in a filter file
+#[derive(Args, Debug)]
+pub(crate) struct Info {
+    /// The filter
+    #[arg(value_name = "F")]
+    pub(crate) filter: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Check every checksum and the structure of filter files
+#[derive(Args, Debug)]
+pub(crate) struct Verify {
+    /// The filters
+    #[arg(value_name = "F", required = true)]
+    pub(crate) filters: Vec<PathBuf>,
+}
+
+/// List every kind of filter: what it can do, and its bits per key at four rates
+#[derive(Args, Debug)]
+pub(crate) struct Filters {
+    /// Print one JSON object for each kind
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Compare the kinds of filter for a job, the pick first
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Give two of --keys, --fpr and --bytes; --keys alone means a rate of 1 %.
+
+Examples:
+  tamis plan --keys 1e9 --fpr 0.1%           how much memory?
+  tamis plan --keys 10M --bytes 16MiB        which rate?
+  tamis plan --bytes 1GiB --fpr 1/1000       how many keys?
+  tamis plan --keys 1M --needs remove,count")]
+pub(crate) struct Plan {
+    /// How many keys
+    #[arg(long, value_name = "N", value_parser = keys, allow_negative_numbers = true)]
+    pub(crate) keys: Option<u64>,
+    /// The share of strangers that may pass for members
+    #[arg(long, value_name = "P", value_parser = rate, allow_negative_numbers = true)]
+    pub(crate) fpr: Option<f64>,
+    /// Memory in all
+    #[arg(long, value_name = "N", value_parser = number::size)]
+    pub(crate) bytes: Option<u64>,
+    /// What the filter must be able to do; `static`: nothing but answer, for keys known in advance
+    #[arg(long, value_name = "NEEDS", value_delimiter = ',', value_parser = need())]
+    pub(crate) needs: Vec<Need>,
+    /// Print one JSON object for each kind
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Print completions for a shell
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  tamis completions bash > ~/.local/share/bash-completion/completions/tamis")]
+pub(crate) struct Completions {
+    /// The shell
+    #[arg(value_name = "SHELL")]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// Print the manual page
+#[derive(Args, Debug)]
+pub(crate) struct Man {
+    /// Write the page of every command into this folder instead
+    #[arg(long, value_name = "D")]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+/// `--filter` of `build`: no kind is `auto`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KindOrAuto(pub(crate) Option<Kind>);
+
+/// One of `--needs`: no capability is `static`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Need(pub(crate) Option<Capability>);
+
+fn kind_or_auto() -> impl TypedValueParser<Value = KindOrAuto> {
+    let names = std::iter::once("auto").chain(Kind::ALL.iter().map(|kind| kind.name()));
+    PossibleValuesParser::new(names).map(|name| KindOrAuto(name.parse().ok()))
+}
+
+fn need() -> impl TypedValueParser<Value = Need> {
+    let names = Capability::ALL.iter().map(|capability| capability.name());
+    PossibleValuesParser::new(names.chain(["static"])).map(|name| Need(name.parse().ok()))
+}
+
+fn hash() -> impl TypedValueParser<Value = HashId> {
+    let names = [HashId::Fast, HashId::Secure].map(HashId::name);
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<HashId>())
+}
+
+fn setting(text: &str) -> anyhow::Result<(String, String)> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.into(), value.into())),
+        _ => anyhow::bail!("not of the form name=value"),
+    }
+}
+
+/// A rate that the library takes: learnt before any key is read.
+fn rate(text: &str) -> anyhow::Result<f64> {
+    let rate = number::rate(text)?;
+    check_fpr(rate)?;
+    Ok(rate)
+}
+
+fn keys(text: &str) -> anyhow::Result<u64> {
+    let keys = number::count(text)?;
+    check_keys(keys)?;
+    Ok(keys)
+}

@@ -1,0 +1,59 @@
+//! `tamis count`: how often each line is in.
+
+use std::io::Write;
+
+use anyhow::Result;
+use tamis::{AnyFilter, Capability, Hash};
+
+use crate::args::Count;
+use crate::hashing::Pool;
+use crate::input::{Batch, Keys, failure};
+use crate::{output, progress, store};
+
+pub(crate) fn run(args: &Count) -> Result<bool> {
+    let (hasher, filter) = store::open(&args.filter, true)?.into_parts();
+    super::require(filter.kind(), Capability::Count, &args.filter)?;
+    let limit = filter.count_limit().map_err(|error| failure(args.filter.display(), &error))?;
+
+    let probes = Keys::open(&args.probes, args.form.separator(), false)?;
+    let bar = progress::bar_beside_answers("counting", &probes);
+    let pool = Pool::<Vec<u8>>::default();
+    let ask = |batch: &Batch<'_>| {
+        let mut lines = pool.take();
+        let mut any = false;
+        let mut put = |count: u64, key: &dyn Fn(&mut Vec<u8>), end: u8| {
+            any |= count > 0;
+            let over = if count > limit { ">" } else { "" };
+            write!(lines, "{over}{}\t", count.min(limit)).expect("a vector takes it");
+            key(&mut lines);
+            lines.push(end);
+        };
+        match batch.separator().byte() {
+            None => batch.words().for_each(|word| {
+                let show = |lines: &mut Vec<u8>| write!(lines, "{word}").expect("as above");
+                put(count(&filter, hasher.int(word)), &show, b'\n');
+            }),
+            Some(end) => batch.lines().filter(|line| !line.key.is_empty()).for_each(|line| {
+                let show = |lines: &mut Vec<u8>| lines.extend_from_slice(line.raw);
+                put(count(&filter, hasher.bytes(line.key)), &show, end);
+            }),
+        }
+        bar.inc(batch.read_bytes());
+        (lines, any)
+    };
+    let mut found = false;
+    let outcome = probes.each_batch(args.form.threads(), ask, |(mut lines, any)| {
+        found |= any;
+        output::write(&lines)?;
+        lines.clear();
+        pool.give(lines);
+        Ok(())
+    });
+    bar.finish_and_clear();
+    outcome?;
+    Ok(found)
+}
+
+fn count(filter: &AnyFilter, key: Hash) -> u64 {
+    filter.count(key).expect("a kind that counts: it was asked before")
+}

@@ -1,0 +1,42 @@
+//! `tamis info`: what is in a file.
+
+use anyhow::Result;
+use serde_json::json;
+
+use crate::args::Info;
+use crate::number::{show_rate, show_size};
+use crate::{output, store};
+
+pub(crate) fn run(args: &Info) -> Result<()> {
+    let keyed = store::open(&args.filter, true)?;
+    let (filter, hash) = (keyed.filter(), keyed.hasher().id());
+    let (kind, figures) = (filter.kind(), filter.figures());
+    let bits = super::bits_per_key(filter);
+    if args.json {
+        return output::print_json([json!({
+            "filter": kind.name(),
+            "keys": filter.len(),
+            "bytes": figures.bytes,
+            "bits_per_key": bits,
+            "fpr": filter.fpr(),
+            "hash": hash.name(),
+            "capabilities": super::names(kind),
+        })]);
+    }
+    let mut lines = vec![
+        ("filter", kind.to_string()),
+        ("keys", filter.len().to_string()),
+        ("capacity", figures.keys.to_string()),
+        ("bytes", format!("{} ({})", figures.bytes, show_size(figures.bytes))),
+        ("bits per key", bits.map_or("-".into(), |bits| format!("{bits:.2}"))),
+        ("false positives", format!("{} expected now", show_rate(filter.fpr()))),
+        ("", format!("{} promised at capacity", show_rate(figures.fpr))),
+        ("hash", hash.name().into()),
+        ("can", super::names(kind).join(", ")),
+    ];
+    if let Ok(distinct) = filter.cardinality() {
+        lines.insert(2, ("distinct keys", format!("about {distinct:.0}")));
+    }
+    let lines: Vec<_> = lines.iter().map(|(name, value)| format!("{name:<17}{value}")).collect();
+    output::print(lines.join("\n"))
+}

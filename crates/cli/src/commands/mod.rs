@@ -1,0 +1,41 @@
+//! One file a command.
+
+pub(crate) mod add;
+pub(crate) mod build;
+pub(crate) mod completions;
+pub(crate) mod count;
+pub(crate) mod filters;
+pub(crate) mod info;
+pub(crate) mod man;
+pub(crate) mod merge;
+pub(crate) mod plan;
+pub(crate) mod query;
+pub(crate) mod remove;
+pub(crate) mod similar;
+pub(crate) mod verify;
+
+use std::path::Path;
+
+use anyhow::Result;
+use tamis::{AnyFilter, Capability, Kind};
+
+use crate::input::failure;
+
+/// Bits of memory for each key that is in a filter, if any is.
+fn bits_per_key(filter: &AnyFilter) -> Option<f64> {
+    let keys = filter.len();
+    (keys > 0).then(|| filter.figures().bytes as f64 * 8.0 / keys as f64)
+}
+
+/// That the kind of the filter in this file can do what is asked.
+fn require(kind: Kind, what: Capability, path: &Path) -> Result<()> {
+    if kind.can(what) {
+        return Ok(());
+    }
+    Err(failure(path.display(), &tamis::Error::Unsupported { kind, what }))
+}
+
+/// What a kind can do, by name.
+fn names(kind: Kind) -> Vec<&'static str> {
+    kind.capabilities().iter().map(|capability| capability.name()).collect()
+}

@@ -1,0 +1,94 @@
+//! `tamis query`: the lines that may be members, or those that surely are not.
+
+use std::io::Write;
+
+use anyhow::Result;
+use tamis::{Hash, Hasher};
+
+use crate::args::Query;
+use crate::hashing::Pool;
+use crate::input::{Batch, Keys, Separator};
+use crate::{output, progress, store};
+
+/// What a worker needs for a batch, and uses again for the next.
+#[derive(Default)]
+struct Scratch {
+    hashes: Vec<Hash>,
+    answers: Vec<bool>,
+    found: Vec<u8>,
+}
+
+pub(crate) fn run(args: &Query) -> Result<bool> {
+    let filter = store::open(&args.filter, !args.no_check)?;
+    let probes = Keys::open(&args.probes, args.form.separator(), false)?;
+    let bar = progress::bar_beside_answers("asking", &probes);
+    let (hasher, filter) = filter.into_parts();
+    let pool = Pool::<Scratch>::default();
+    let ask = |batch: &Batch<'_>| {
+        let mut scratch = pool.take();
+        hash_lines(batch, &hasher, &mut scratch.hashes);
+        scratch.answers.resize(scratch.hashes.len(), false);
+        filter.contains_each(&scratch.hashes, &mut scratch.answers);
+        let quiet = args.count || args.quiet;
+        let count =
+            collect(batch, args.invert, &scratch.answers, (!quiet).then_some(&mut scratch.found));
+        bar.inc(batch.read_bytes());
+        (count, scratch)
+    };
+    let mut total = 0;
+    let outcome = probes.each_batch(args.form.threads(), ask, |(count, mut scratch)| {
+        total += count;
+        if !scratch.found.is_empty() {
+            output::write(&scratch.found)?;
+            scratch.found.clear();
+        }
+        pool.give(scratch);
+        // One is enough for who only wants to know whether there is any.
+        if args.quiet && total > 0 { Err(output::Closed.into()) } else { Ok(()) }
+    });
+    bar.finish_and_clear();
+    outcome?;
+    if args.count {
+        output::print(total)?;
+    }
+    Ok(total > 0)
+}
+
+/// A hash for every line, so that answers and lines go side by side; of lines without a key too.
+fn hash_lines(batch: &Batch<'_>, hasher: &Hasher, hashes: &mut Vec<Hash>) {
+    hashes.clear();
+    match batch.separator() {
+        Separator::U64 => hashes.extend(batch.words().map(|word| hasher.int(word))),
+        _ => hashes.extend(batch.lines().map(|line| hasher.bytes(line.key))),
+    }
+}
+
+/// Counts the lines that are wanted, and writes them to `found` if they are to be printed.
+fn collect(
+    batch: &Batch<'_>,
+    invert: bool,
+    answers: &[bool],
+    mut found: Option<&mut Vec<u8>>,
+) -> u64 {
+    let mut count = 0;
+    let Some(end) = batch.separator().byte() else {
+        for (word, _) in batch.words().zip(answers).filter(|(_, yes)| **yes != invert) {
+            count += 1;
+            if let Some(found) = &mut found {
+                writeln!(found, "{word}").expect("a vector takes it");
+            }
+        }
+        return count;
+    };
+    for (line, yes) in batch.lines().zip(answers) {
+        // A line without a key is never a member.
+        if (*yes && !line.key.is_empty()) != invert {
+            count += 1;
+            if let Some(found) = &mut found {
+                found.extend_from_slice(line.raw);
+                found.push(end);
+            }
+        }
+    }
+    count
+}

@@ -1,0 +1,50 @@
+//! `tamis remove`: keys out of a filter.
+
+use anyhow::Result;
+use tamis::{Capability, Hash};
+
+use crate::args::Remove;
+use crate::hashing::{Pool, hash_keys};
+use crate::input::{Batch, Keys, failure};
+use crate::{output, progress, store};
+
+pub(crate) fn run(args: &Remove) -> Result<bool> {
+    let args = &args.change;
+    store::check_target(args.target())?;
+    let mut keyed = store::open_to_change(&args.filter)?;
+    let hasher = *keyed.hasher();
+    let filter = keyed.filter_mut();
+    super::require(filter.kind(), Capability::Remove, &args.filter)?;
+
+    let keys = Keys::open(&args.keys_from, args.form.separator(), false)?;
+    let bar = progress::bar("removing", &keys, args.quiet);
+    let pool = Pool::<Vec<Hash>>::default();
+    let hash = |batch: &Batch<'_>| {
+        let mut hashes = pool.take();
+        hash_keys(batch, &hasher, &mut hashes);
+        bar.inc(batch.read_bytes());
+        hashes
+    };
+    let (mut removed, mut strangers) = (0u64, 0u64);
+    keys.each_batch(args.form.threads(), hash, |hashes| {
+        for key in &hashes {
+            match filter.remove(*key) {
+                Ok(true) => removed += 1,
+                Ok(false) => strangers += 1,
+                Err(error) => return Err(failure(args.filter.display(), &error)),
+            }
+        }
+        pool.give(hashes);
+        Ok(())
+    })?;
+    bar.finish_and_clear();
+    let now = filter.len();
+    store::save(&keyed, args.target())?;
+    if !args.quiet {
+        output::say(format_args!(
+            "{}: {removed} keys removed, {strangers} were surely not in, {now} in it",
+            args.target().display()
+        ));
+    }
+    Ok(removed > 0)
+}

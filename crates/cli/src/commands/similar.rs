@@ -1,0 +1,44 @@
+//! `tamis similar`: how alike sets are.
+
+use anyhow::{Result, anyhow};
+use serde_json::json;
+
+use crate::args::Similar;
+use crate::input::failure;
+use crate::{output, store};
+
+pub(crate) fn run(args: &Similar) -> Result<()> {
+    let open = |path| store::open(path, true);
+    let filters = args.filters.iter().map(|path| open(path)).collect::<Result<Vec<_>>>()?;
+    let names: Vec<String> = args.filters.iter().map(|path| path.display().to_string()).collect();
+    let alike = |a: usize, b: usize| {
+        filters[a].similarity(&filters[b]).map_err(|error| match error {
+            tamis::Error::Mismatch { what } => {
+                anyhow!("{}: not of the same {what} as {}", names[b], names[a])
+            }
+            error => failure(&names[b], &error),
+        })
+    };
+    let mut matrix = vec![vec![1.0; names.len()]; names.len()];
+    for a in 0..names.len() {
+        for b in a + 1..names.len() {
+            let similarity = alike(a, b)?;
+            (matrix[a][b], matrix[b][a]) = (similarity, similarity);
+        }
+    }
+    if args.json {
+        let pairs = (0..names.len()).flat_map(|a| (a + 1..names.len()).map(move |b| (a, b)));
+        return output::print_json(
+            pairs.map(|(a, b)| json!({ "a": names[a], "b": names[b], "similarity": matrix[a][b] })),
+        );
+    }
+    if names.len() == 2 {
+        return output::print(format_args!("{:.4}", matrix[0][1]));
+    }
+    let head: Vec<&str> = std::iter::once("").chain(names.iter().map(String::as_str)).collect();
+    let rows = names.iter().zip(&matrix).map(|(name, row)| {
+        let cells = row.iter().map(|similarity| format!("{similarity:.4}"));
+        std::iter::once(name.clone()).chain(cells).collect()
+    });
+    output::print(output::table(&head, &(1..head.len()).collect::<Vec<_>>(), rows.collect()))
+}

@@ -1,0 +1,24 @@
+//! `tamis verify`: is every byte as it was written?
+
+use anyhow::{Result, bail};
+
+use crate::args::Verify;
+use crate::{output, store};
+
+pub(crate) fn run(args: &Verify) -> Result<()> {
+    let mut bad = 0;
+    for path in &args.filters {
+        match store::open(path, true) {
+            Ok(_) => output::print(format_args!("{}: ok", path.display()))?,
+            Err(error) if args.filters.len() == 1 => return Err(error),
+            Err(error) => {
+                bad += 1;
+                output::complain(error);
+            }
+        }
+    }
+    if bad > 0 {
+        bail!("{bad} of {} files are not as they should be", args.filters.len());
+    }
+    Ok(())
+}

@@ -1,0 +1,31 @@
+//! How far long work is, on a terminal.
+
+use std::io::{IsTerminal, stderr, stdout};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::input::Keys;
+
+/// A bar over the bytes of `keys`; it hides itself unless standard error is a terminal.
+pub(crate) fn bar(what: &'static str, keys: &Keys, quiet: bool) -> ProgressBar {
+    if quiet || !stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let (bar, template) = match keys.bytes() {
+        Some(bytes) => (
+            ProgressBar::new(bytes),
+            "{msg:9} {wide_bar} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left",
+        ),
+        None => (ProgressBar::new_spinner(), "{msg:9} {spinner} {bytes}, {bytes_per_sec}"),
+    };
+    bar.set_style(ProgressStyle::with_template(template).expect("the templates above are valid"));
+    bar.set_message(what);
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
+/// As [`bar`], for a command whose answers would be mixed up with it on the same terminal.
+pub(crate) fn bar_beside_answers(what: &'static str, keys: &Keys) -> ProgressBar {
+    bar(what, keys, stdout().is_terminal())
+}
