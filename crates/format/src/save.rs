@@ -5,14 +5,26 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 /// Writes a file through `write`: beside `path`, flushed to the disk, then renamed over it, then
-/// the folder flushed. When anything fails the old file, if there was one, is as it was.
+/// the folder flushed. When anything fails the old file, if there was one, is as it was. The new
+/// one has its permissions, and a link still leads to it.
+///
+/// A device or a pipe cannot be replaced: what is written goes straight into it.
 pub fn save(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    let old = fs::metadata(path).ok();
+    if old.as_ref().is_some_and(|old| !old.is_file() && !old.is_dir()) {
+        let mut out = BufWriter::with_capacity(1 << 20, OpenOptions::new().write(true).open(path)?);
+        return write(&mut out).and_then(|()| out.flush());
+    }
+    let path = &if old.is_some() { fs::canonicalize(path)? } else { path.to_owned() };
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
     let (temporary, file) = create_beside(path)?;
-    let done = fill(file, write).and_then(|()| fs::rename(&temporary, path));
+    let done = old
+        .map_or(Ok(()), |old| file.set_permissions(old.permissions()))
+        .and_then(|()| fill(file, write))
+        .and_then(|()| fs::rename(&temporary, path));
     if done.is_err() {
         let _ = fs::remove_file(&temporary);
     }
@@ -71,5 +83,37 @@ mod tests {
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
         assert!(save(&folder, |_| Ok(())).is_err());
         fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn permissions_and_links_stay() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let folder = std::env::temp_dir().join(format!("tamis-links-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let (path, link) = (folder.join("f"), folder.join("link"));
+        fs::write(&path, b"old").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        symlink("f", &link).unwrap();
+        save(&link, |out| out.write_all(b"new")).unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    /// Through a pipe's place in /proc, where nothing could be renamed over by mistake.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_pipe_is_written_to() {
+        use std::io::Read;
+        use std::os::fd::AsRawFd;
+        let (mut reader, writer) = io::pipe().unwrap();
+        let path = format!("/proc/self/fd/{}", writer.as_raw_fd());
+        save(Path::new(&path), |out| out.write_all(b"through")).unwrap();
+        drop(writer);
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "through");
     }
 }
