@@ -73,7 +73,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fpr(fpr) => {
-                write!(f, "a false positive rate lies between {MIN_FPR:e} and 1, not at {fpr:e}")
+                write!(f, "a false positive rate lies between {MIN_FPR:e} and 1, not at {fpr:?}")
             }
             Self::Limit { what, asked, most } => {
                 write!(f, "{asked} {what} asked for, at most {most} allowed")
