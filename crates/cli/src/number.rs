@@ -109,7 +109,7 @@ pub(crate) fn show_size(bytes: u64) -> String {
     let mut size = bytes as f64;
     let mut unit = "B";
     for next in units {
-        if size < 1024.0 {
+        if size < 1023.5 {
             break;
         }
         (size, unit) = (size / 1024.0, next);
@@ -196,7 +196,7 @@ mod tests {
     fn shown_as_people_read_them() {
         let rates = [(0.0, "0 %"), (0.01, "1 %"), (0.009_987, "0.999 %"), (3.81e-6, "3.81e-6")];
         rates.iter().for_each(|(rate, text)| assert_eq!(show_rate(*rate), *text));
-        let sizes = [(64, "64 B"), (1 << 20, "1 MiB"), (13_126_720, "12.5 MiB")];
+        let sizes = [(64, "64 B"), ((1 << 20) - 64, "1 MiB"), (13_126_720, "12.5 MiB")];
         sizes.iter().for_each(|(size, text)| assert_eq!(show_size(*size), *text));
         let speeds = [(15_321_000.0, "15.3 M"), (1200.0, "1.2 k"), (12.0, "12")];
         speeds.iter().for_each(|(speed, text)| assert_eq!(show_speed(*speed), *text));
