@@ -36,7 +36,6 @@ pub fn run() -> ExitCode {
     match dispatch(&cli.command) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => NOTHING.into(),
-        Err(error) if error.is::<output::Closed>() => ExitCode::SUCCESS,
         Err(error) => {
             output::complain(format_args!("{error:#}"));
             ERROR.into()

@@ -2,33 +2,23 @@
 
 use std::fmt;
 use std::io::{self, Write};
+use std::process::exit;
 
 use anstyle::{AnsiColor, Style};
 use anyhow::Result;
 use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, Table, presets};
 use serde_json::Value;
 
-/// Whoever read our output has had enough: the end, but no error.
-#[derive(Debug)]
-pub(crate) struct Closed;
-
-impl fmt::Display for Closed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the output is closed")
-    }
-}
-
-impl std::error::Error for Closed {}
-
 /// Writes to standard output at once, as it is.
+///
+/// If whoever read it has had enough, that is the end, but no error. It comes at once: a worker
+/// may be waiting for keys from a pipe that has no more to say.
 pub(crate) fn write(bytes: &[u8]) -> Result<()> {
     let mut out = io::stdout().lock();
-    out.write_all(bytes).and_then(|()| out.flush()).map_err(|error| {
-        if error.kind() == io::ErrorKind::BrokenPipe {
-            return Closed.into();
-        }
-        crate::input::failure("standard output", &error)
-    })
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => exit(0),
+        done => done.map_err(|error| crate::input::failure("standard output", &error)),
+    }
 }
 
 /// Prints a text.

@@ -108,9 +108,13 @@ impl Pass<'_> {
             let tally = Tally::of(&hashes);
             (hashes, tally)
         };
+        // One thread that inserts keeps up with several that hash, and those have the processors
+        // already: sharing each run out among more measures slower. A kind that cannot insert
+        // does its work when all keys are read, and then has the machine to itself.
+        let builders = if kind.can(Capability::Insert) { 1 } else { threads };
         let built = self.keys.pull(threads, hash, |next| {
             let mut runs = Runs::new(next, &pool);
-            let filter = kind.build(threads, goal, settings, &mut runs)?;
+            let filter = kind.build(builders, goal, settings, &mut runs)?;
             Ok((filter, runs.tally))
         });
         bar.finish_and_clear();

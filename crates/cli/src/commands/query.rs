@@ -1,6 +1,7 @@
 //! `tamis query`: the lines that may be members, or those that surely are not.
 
 use std::io::Write;
+use std::process::exit;
 
 use anyhow::Result;
 use tamis::{Hash, Hasher};
@@ -43,8 +44,11 @@ pub(crate) fn run(args: &Query) -> Result<bool> {
             scratch.found.clear();
         }
         pool.give(scratch);
-        // One is enough for who only wants to know whether there is any.
-        if args.quiet && total > 0 { Err(output::Closed.into()) } else { Ok(()) }
+        if args.quiet && total > 0 {
+            // One is enough, and the pipe that the others would come from may stay silent.
+            exit(0);
+        }
+        Ok(())
     });
     bar.finish_and_clear();
     outcome?;
