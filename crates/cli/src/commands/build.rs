@@ -200,3 +200,68 @@ fn report(args: &Build, filter: &AnyFilter, seconds: f64) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use clap::Parser;
+    use tamis::HashId;
+
+    use super::*;
+    use crate::args::{Cli, Command};
+
+    /// What happens when the keys are these in the first pass and those in the second.
+    fn twice(first: &str, second: &str, sized: bool) -> Result<()> {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("keys");
+        let line = ["tamis", "build", "-o", "f", "--filter", "bloom"];
+        let room = ["--keys", "100"];
+        let line = line.iter().chain(if sized { &room[..] } else { &[] });
+        let Command::Build(args) = Cli::parse_from(line).command else { unreachable!() };
+        fs::write(&path, first)?;
+        let keys = Keys::open(std::slice::from_ref(&path), Separator::Newline, true)?;
+        let hasher = Hasher::new(HashId::Fast, [1, 2]);
+        let pass = Pass { args: &args, keys: &keys, hasher: &hasher };
+        let count = args.keys.map_or_else(|| count_keys(&args, &keys), Ok)?;
+        let (kind, goal, settings) = choose(&args, count)?;
+        if !sized {
+            fs::write(&path, second)?;
+        }
+        let (filter, tally) = pass.build(kind, goal, &settings)?;
+        fs::write(&path, second)?;
+        pass.verify(&filter, tally)
+    }
+
+    #[test]
+    fn keys_that_change_between_passes_are_noticed() {
+        for sized in [false, true] {
+            twice("a\nb\nc\n", "a\nb\nc\n", sized).unwrap();
+        }
+        for second in ["a\nb\n", "a\nb\nd\n", "a\nb\nc\nd\n"] {
+            let error = twice("a\nb\nc\n", second, true).unwrap_err();
+            assert_eq!(error.to_string(), changed().to_string(), "{second:?}");
+        }
+        let grown = twice("a\n", "a\nb\n", false).unwrap_err();
+        assert_eq!(grown.to_string(), changed().to_string());
+    }
+
+    #[test]
+    fn a_filter_that_denies_a_key_is_not_saved() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys");
+        fs::write(&path, "apple\n\npear\nplum\n").unwrap();
+        let line = ["tamis", "build", "-o", "f"];
+        let Command::Build(args) = Cli::parse_from(line).command else { unreachable!() };
+        let keys = Keys::open(std::slice::from_ref(&path), Separator::Newline, true).unwrap();
+        let hasher = Hasher::new(HashId::Fast, [1, 2]);
+        let pass = Pass { args: &args, keys: &keys, hasher: &hasher };
+        let hashes = ["apple", "pear", "plum"].map(|key| hasher.bytes(key.as_bytes()));
+        let goal = Goal::KeysFpr { keys: 3, fpr: 1e-9 };
+        let of = |keys: &[Hash]| Kind::Bloom.build(1, goal, &Settings::default(), keys).unwrap();
+        pass.verify(&of(&hashes), Tally::of(&hashes)).unwrap();
+        let error = pass.verify(&of(&hashes[..1]), Tally::of(&hashes)).unwrap_err().to_string();
+        let expected = format!("{}:3: the filter denies this key", path.display());
+        assert!(error.starts_with(&expected), "{error}");
+    }
+}

@@ -1,0 +1,435 @@
+//! The command as a process: generated and hostile inputs, every kind of the registry.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use tamis::{Capability, Kind};
+use tempfile::TempDir;
+
+const SEED: &str = "000102030405060708090a0b0c0d0e0f";
+
+/// A folder of its own, in which the command runs.
+struct Sandbox(TempDir);
+
+impl Sandbox {
+    fn new(files: &[(&str, &[u8])]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        files.iter().for_each(|(name, data)| fs::write(folder.path().join(name), data).unwrap());
+        Self(folder)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn command(&self, line: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tamis"));
+        command.args(line.split_whitespace()).current_dir(&self.0).stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, line: &str) -> Output {
+        self.command(line).output().unwrap()
+    }
+
+    fn run_with(&self, line: &str, input: &[u8]) -> Output {
+        let mut command = self.command(line);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        std::thread::scope(|scope| {
+            // It may end before it has read all, and then the pipe is closed.
+            scope.spawn(move || drop(stdin.write_all(input)));
+            child.wait_with_output().unwrap()
+        })
+    }
+
+    fn ok(&self, line: &str) -> String {
+        let output = self.run(line);
+        assert_eq!(output.status.code(), Some(0), "{line}: {}", text(&output.stderr));
+        text(&output.stdout)
+    }
+
+    /// The one line that it must fail with, having left the folder as it was.
+    fn error(&self, line: &str) -> String {
+        let before = self.listing();
+        let message = failure(&self.run(line), line);
+        assert_eq!(self.listing(), before, "{line}: {message}");
+        message
+    }
+
+    fn listing(&self) -> Vec<(PathBuf, Vec<u8>)> {
+        let entries = fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().path());
+        let mut all: Vec<_> =
+            entries.map(|path| (path.clone(), fs::read(path).unwrap_or_default())).collect();
+        all.sort();
+        all
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn failure(output: &Output, line: &str) -> String {
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{line}: {message}");
+    assert_eq!(message.lines().count(), 1, "{line}: {message}");
+    let message = message.trim_end().strip_prefix("tamis: ").expect("says who complains");
+    message.to_owned()
+}
+
+fn lines(from: u64, count: u64) -> Vec<u8> {
+    let key = |i: u64| format!("{:016x}\n", i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    (from..from + count).map(key).collect::<String>().into_bytes()
+}
+
+fn gzip(data: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(data).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn every_way_in_gives_the_same_bytes() {
+    let keys = lines(0, 200_000);
+    let crlf = text(&keys).replace('\n', "\r\n");
+    let nul = text(&keys).replace('\n', "\0");
+    let (one, two) = keys.split_at(17 * 70_000);
+    let sandbox = Sandbox::new(&[
+        ("keys", &keys),
+        ("crlf", crlf.as_bytes()),
+        ("nul", nul.as_bytes()),
+        ("keys.gz", &gzip(&keys)),
+        ("keys.zst", &zstd::encode_all(&keys[..], 1).unwrap()),
+        ("one", one),
+        ("two", two),
+    ]);
+    for kind in Kind::ALL {
+        let build = format!("build --filter {kind} --seed {SEED} -q -o");
+        sandbox.ok(&format!("{build} expected --threads 1 keys"));
+        let expected = fs::read(sandbox.path("expected")).unwrap();
+        for from in [
+            "keys --threads 2",
+            "keys --threads 7 --no-verify",
+            "keys --keys 200k --no-verify",
+            "crlf",
+            "nul -0",
+            "keys.gz",
+            "keys.zst",
+            "one two",
+        ] {
+            sandbox.ok(&format!("{build} got {from}"));
+            assert!(fs::read(sandbox.path("got")).unwrap() == expected, "{kind} from {from}");
+        }
+        for from in ["", "-", "--no-verify --keys 200k"] {
+            let output = sandbox.run_with(&format!("{build} got {from}"), &keys);
+            assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+            assert!(fs::read(sandbox.path("got")).unwrap() == expected, "{kind} from a pipe");
+        }
+    }
+}
+
+#[test]
+fn every_kind_does_what_it_claims() {
+    let sandbox = Sandbox::new(&[
+        ("keys", &lines(0, 1000)),
+        ("more", &lines(1000, 500)),
+        ("strangers", &lines(1 << 20, 100_000)),
+    ]);
+    for kind in Kind::ALL {
+        sandbox.ok(&format!("build keys --filter {kind} --seed {SEED} --keys 2k -q -o f"));
+        assert_eq!(sandbox.ok("query f keys").as_bytes(), lines(0, 1000));
+        assert_eq!(sandbox.run("query -v f keys").status.code(), Some(1));
+        let info: Value = serde_json::from_str(&sandbox.ok("info f --json")).unwrap();
+        let passed: f64 = sandbox.ok("query -c f strangers").trim().parse().unwrap_or(0.0);
+        let expected = info["fpr"].as_f64().unwrap() * 1e5;
+        let spread = 6.0 * expected.sqrt() + 3.0;
+        assert!((passed - expected).abs() <= spread, "{kind}: {passed} of {expected}");
+
+        let refusal = |what: Capability, line: &str| {
+            let message = sandbox.error(line);
+            let able = Kind::ALL.iter().filter(|kind| kind.can(what)).map(|kind| kind.name());
+            let able = able.collect::<Vec<_>>().join(", ");
+            assert_eq!(message, format!("f: a {kind} filter cannot {what}; these can: {able}"));
+        };
+        if kind.can(Capability::Insert) {
+            sandbox.ok("add f more -q -o g");
+            assert_eq!(sandbox.ok("query g keys more").as_bytes(), lines(0, 1500));
+            assert!(
+                sandbox.error("add f strangers").starts_with(
+                    "f: 100000 keys to add to the 1000 in it, but it was made for 2000"
+                )
+            );
+        } else {
+            refusal(Capability::Insert, "add f more");
+        }
+        if kind.can(Capability::Remove) {
+            let output = sandbox.run("remove g more");
+            assert_eq!(output.status.code(), Some(0), "{kind}");
+            let said = text(&output.stderr);
+            assert_eq!(said, "g: 500 keys removed, 0 were surely not in, 1000 in it\n");
+            assert_eq!(sandbox.ok("query g keys").as_bytes(), lines(0, 1000));
+            let left = sandbox.run("query -c g more");
+            let left: u64 = text(&left.stdout).trim().parse().unwrap();
+            assert!(left < 50, "{kind}: {left} of 500 are still in");
+        } else {
+            refusal(Capability::Remove, "remove f more");
+        }
+        if kind.can(Capability::Count) {
+            let counts = sandbox.ok("count f keys");
+            assert_eq!(counts.lines().count(), 1000);
+            for (line, key) in counts.lines().zip(text(&lines(0, 1000)).lines()) {
+                let (count, shown) = line.split_once('\t').unwrap();
+                assert!(count.parse::<u64>().unwrap() >= 1 && shown == key, "{kind}: {line}");
+            }
+        } else {
+            refusal(Capability::Count, "count f keys");
+        }
+        if kind.can(Capability::Merge) {
+            sandbox.ok(&format!("build more --filter {kind} --seed {SEED} --keys 2k -q -o h"));
+            sandbox.ok("merge f h -q -o i");
+            assert_eq!(sandbox.ok("query i keys more").as_bytes(), lines(0, 1500));
+        } else {
+            refusal(Capability::Merge, "merge f f -o x");
+        }
+        if kind.can(Capability::Overlap) {
+            assert_eq!(sandbox.ok("similar f f"), "1.0000\n");
+            let apart: f64 = sandbox.ok("similar f h").trim().parse().unwrap();
+            assert!(apart < 0.7, "{kind}: {apart} for sets with nothing in common");
+        }
+    }
+}
+
+#[test]
+fn counts_past_the_limit_are_told_as_such() {
+    let Some(kind) = Kind::ALL.iter().find(|kind| kind.can(Capability::Count)) else { return };
+    let many = "apple\n".repeat(40_000) + "pear\npear\n";
+    let sandbox = Sandbox::new(&[("keys", many.as_bytes())]);
+    sandbox.ok(&format!("build keys --filter {kind} --seed {SEED} -q -o f"));
+    let output = sandbox.run_with("count f", b"apple\npear\n\nstone\n");
+    let counts = text(&output.stdout);
+    assert!(counts.starts_with('>') && counts.contains("\tapple\n2\tpear\n0\tstone\n"), "{counts}");
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(sandbox.run_with("count f", b"stone\n").status.code(), Some(1));
+}
+
+#[test]
+fn json_has_the_fields_that_were_promised() {
+    let sandbox = Sandbox::new(&[("keys", b"apple\n")]);
+    let fields = |line: &str, expected: &[&str]| {
+        let printed = sandbox.ok(line);
+        assert!(!printed.is_empty());
+        for object in printed.lines() {
+            let object: Value = serde_json::from_str(object).unwrap();
+            let names: Vec<&str> = object.as_object().unwrap().keys().map(String::as_str).collect();
+            assert_eq!(names, expected, "{line}");
+        }
+        printed
+    };
+    sandbox.ok("build keys -q -o f");
+    fields(
+        "info f --json",
+        &["filter", "keys", "bytes", "bits_per_key", "fpr", "hash", "capabilities"],
+    );
+    let plan = ["filter", "keys", "fpr", "bytes", "bits_per_key", "reason"];
+    fields("plan --keys 1M --json", &plan);
+    fields("plan --keys 1M --bytes 2MiB --json", &plan);
+    fields("plan --bytes 2MiB --fpr 1/1000 --needs static --json", &plan);
+    let kinds = fields("filters --json", &["name", "capabilities", "paper", "bits_per_key"]);
+    assert_eq!(kinds.lines().count(), Kind::ALL.len());
+    for (kind, line) in Kind::ALL.iter().zip(kinds.lines()) {
+        let object: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(object["name"], kind.name());
+        let rates: Vec<_> = object["bits_per_key"].as_object().unwrap().keys().cloned().collect();
+        assert_eq!(rates, ["0.01", "0.001", "2^-8", "2^-16"]);
+    }
+}
+
+#[test]
+fn no_keys_many_times_one_key_and_bytes_that_are_no_text() {
+    let sandbox = Sandbox::new(&[
+        ("empty", b""),
+        ("blank", b"\n\r\n\n"),
+        ("same", &b"apple\n".repeat(1000)),
+        ("bytes", b"\xff\xfe\n\x80\nplain\n"),
+    ]);
+    for name in ["empty", "blank"] {
+        sandbox.ok(&format!("build {name} -q -o f"));
+        let info: Value = serde_json::from_str(&sandbox.ok("info f --json")).unwrap();
+        assert_eq!((&info["keys"], &info["bits_per_key"]), (&Value::from(0), &Value::Null));
+        assert_eq!(sandbox.run("query f bytes").status.code(), Some(1));
+    }
+    sandbox.ok("build same -q -o f --filter bloom");
+    let info: Value = serde_json::from_str(&sandbox.ok("info f --json")).unwrap();
+    assert_eq!(info["keys"], 1000);
+    assert!(sandbox.ok("info f").contains("distinct keys    about 1\n"));
+    sandbox.ok("build bytes -q -o f");
+    let found = sandbox.run("query f bytes");
+    assert_eq!(found.stdout, b"\xff\xfe\n\x80\nplain\n");
+}
+
+#[test]
+fn integers_are_printed_as_numbers() {
+    let raw = |numbers: &[u64]| numbers.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>();
+    let sandbox = Sandbox::new(&[
+        ("ids", &raw(&[1, 42, u64::MAX])),
+        ("probes", &raw(&[u64::MAX, 7, 42])),
+        ("odd", &raw(&[1, 2])[..13]),
+    ]);
+    sandbox.ok(&format!("build --u64 ids --seed {SEED} --fpr 1e-6 -q -o f"));
+    assert_eq!(sandbox.ok("query --u64 f probes"), "18446744073709551615\n42\n");
+    assert_eq!(sandbox.ok("query --u64 -v f probes"), "7\n");
+    let message = sandbox.error("build --u64 odd -o x");
+    assert_eq!(message, "odd: 13 bytes: not a whole number of 8-byte keys");
+}
+
+#[test]
+fn a_line_without_end_is_refused() {
+    let mut keys = b"one\ntwo\n".to_vec();
+    keys.resize(keys.len() + (17 << 20), b'x');
+    let sandbox = Sandbox::new(&[("keys", &keys), ("one", b"one\n")]);
+    assert_eq!(sandbox.error("build keys -o f"), "keys:3: line is longer than 16 MiB");
+    sandbox.ok("build one -q -o f");
+    assert_eq!(sandbox.error("add f keys"), "keys:3: line is longer than 16 MiB");
+}
+
+#[test]
+fn damage_of_any_kind_is_found() {
+    let sandbox = Sandbox::new(&[("keys", &lines(0, 30))]);
+    sandbox.ok(&format!("build keys --filter bloom --seed {SEED} -q -o f"));
+    let whole = fs::read(sandbox.path("f")).unwrap();
+    let put = |bytes: &[u8]| fs::write(sandbox.path("f"), bytes).unwrap();
+    for byte in 0..whole.len() {
+        let mut bytes = whole.clone();
+        bytes[byte] ^= 1 << (byte % 8);
+        put(&bytes);
+        let message = sandbox.error("verify f");
+        assert!(message.starts_with("f: "), "byte {byte}: {message}");
+        if byte % 32 == 0 {
+            put(&whole[..byte]);
+            assert!(sandbox.error("query f keys").starts_with("f: "));
+            put(&bytes);
+            assert_eq!(sandbox.error("query f keys"), message);
+            assert_eq!(sandbox.error("add f keys"), message);
+        }
+    }
+    put(&whole[..whole.len() - 1]);
+    let truncated = format!("f: truncated: {} of {} bytes", whole.len() - 1, whole.len());
+    assert_eq!(sandbox.error("info f"), truncated);
+    put(b"not at all a filter, but long enough to hold a whole header of one, and then some more");
+    assert_eq!(sandbox.error("info f"), "f: not a .tamis file");
+    put(b"");
+    assert_eq!(sandbox.error("query f keys"), "f: not a .tamis file");
+    let mut newer = whole.clone();
+    newer[8] = 2;
+    put(&newer);
+    let message = sandbox.error("query f keys");
+    assert_eq!(message, "f: format version 2 is newer than 1, the newest read here");
+    let mut flipped = whole.clone();
+    let last = flipped.len() - 9;
+    flipped[last] ^= 1;
+    put(&flipped);
+    assert!(sandbox.error("query f keys").starts_with("f: corrupt at byte "));
+    assert_eq!(sandbox.run("query --no-check f keys").status.code(), Some(0));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_that_may_not_grow_is_an_error_and_leaves_the_old_one() {
+    let sandbox = Sandbox::new(&[("keys", &lines(0, 30)), ("many", &lines(0, 100_000))]);
+    sandbox.ok("build keys -q -o f");
+    let before = sandbox.listing();
+    let script = format!("ulimit -f 8; exec {} build many -o f", env!("CARGO_BIN_EXE_tamis"));
+    let output = Command::new("sh").args(["-c", &script]).current_dir(&sandbox.0).output().unwrap();
+    assert_eq!(failure(&output, &script), "f: File too large");
+    assert_eq!(sandbox.listing(), before);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_and_an_unwritable_folder_are_errors() {
+    let sandbox = Sandbox::new(&[("keys", &lines(0, 30))]);
+    sandbox.ok("build keys -q -o f");
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = sandbox.command("query f keys").stdout(full).output().unwrap();
+    assert_eq!(failure(&output, "query"), "standard output: No space left on device");
+    // Nobody may create a file there, not even root.
+    let message = sandbox.error("build keys -o /proc/f");
+    assert!(message.starts_with("/proc/f: "), "{message}");
+    assert!(sandbox.error("build keys -o /dev/full/x").starts_with("/dev/full/x: "));
+}
+
+#[test]
+fn too_little_memory_is_said_before_the_work() {
+    let sandbox = Sandbox::new(&[("keys", b"apple\n")]);
+    let message = sandbox.error("build keys --filter bloom --keys 1M --max-memory 1MiB -o f");
+    assert_eq!(message, "the filter takes 1.14 MiB, more than the 1 MiB of --max-memory");
+    if Path::new("/proc/meminfo").exists() {
+        let message = sandbox.error("build keys --filter bloom --keys 2^47 -o f");
+        assert!(message.starts_with("the filter takes 153 TiB, but only "), "{message}");
+    }
+}
+
+#[test]
+fn answers_do_not_wait_for_the_end_of_the_input() {
+    let sandbox = Sandbox::new(&[("keys", b"apple\npear\n")]);
+    sandbox.ok("build keys -q -o f");
+    let mut child =
+        sandbox.command("query f").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut stdin, mut stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    for key in ["apple\n", "pear\n"] {
+        stdin.write_all(key.as_bytes()).unwrap();
+        let mut answer = vec![0; key.len()];
+        stdout.read_exact(&mut answer).unwrap();
+        assert_eq!(answer, key.as_bytes());
+    }
+    // With its output closed it ends, quietly, though its input is still open.
+    drop(stdout);
+    stdin.write_all(b"apple\n").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+
+    let mut child = sandbox.command("query -q f").stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.as_ref().unwrap().write_all(b"apple\n").unwrap();
+    let stdin = child.stdin.take();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    drop(stdin);
+}
+
+#[test]
+fn help_pages_and_completions_are_there() {
+    let sandbox = Sandbox::new(&[]);
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        assert!(sandbox.ok(&format!("completions {shell}")).contains("similar"));
+    }
+    assert!(sandbox.ok("man").contains(".TH tamis 1"));
+    assert!(sandbox.ok("--version").starts_with("tamis "));
+    let help = sandbox.ok("--help");
+    fs::create_dir(sandbox.path("pages")).unwrap();
+    sandbox.ok("man --dir pages");
+    for command in [
+        "build",
+        "query",
+        "add",
+        "remove",
+        "count",
+        "merge",
+        "similar",
+        "info",
+        "verify",
+        "filters",
+        "plan",
+        "bench",
+        "demo",
+        "completions",
+        "man",
+    ] {
+        assert!(help.contains(&format!("\n  {command} ")), "{command}");
+        assert!(sandbox.ok(&format!("{command} --help")).contains("Usage:"));
+        assert!(sandbox.path(&format!("pages/tamis-{command}.1")).exists());
+    }
+    assert_eq!(failure(&sandbox.run("man --dir none"), "man"), "none: No such file or directory");
+}
