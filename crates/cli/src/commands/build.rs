@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Build) -> Result<()> {
     }
     let filter = Keyed::new(hasher, filter);
     store::save(&filter, &args.output)?;
-    report(args, filter.filter(), start.elapsed().as_secs_f64())
+    report(args, filter.filter(), tally.keys, start.elapsed().as_secs_f64())
 }
 
 fn changed() -> anyhow::Error {
@@ -173,9 +173,10 @@ fn place(batch: &Batch<'_>, index: usize) -> String {
     format!("{}:{}", batch.name(), batch.first_line() + line as u64)
 }
 
-fn report(args: &Build, filter: &AnyFilter, seconds: f64) -> Result<()> {
-    let (kind, keys, bytes) = (filter.kind(), filter.len(), filter.figures().bytes);
-    let bits = super::bits_per_key(filter);
+/// Tells of the keys that were read: a table of digests counts those that agree as one.
+fn report(args: &Build, filter: &AnyFilter, keys: u64, seconds: f64) -> Result<()> {
+    let (kind, bytes) = (filter.kind(), filter.figures().bytes);
+    let bits = super::bits_per_key(bytes, keys);
     let speed = keys as f64 / seconds;
     if args.json {
         return output::print_json([json!({

@@ -11,7 +11,7 @@ pub(crate) fn run(args: &Info) -> Result<()> {
     let keyed = store::open(&args.filter, true)?;
     let (filter, hash) = (keyed.filter(), keyed.hasher().id());
     let (kind, figures) = (filter.kind(), filter.figures());
-    let bits = super::bits_per_key(filter);
+    let bits = super::bits_per_key(figures.bytes, filter.len());
     if args.json {
         return output::print_json([json!({
             "filter": kind.name(),

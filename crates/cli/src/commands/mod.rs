@@ -17,14 +17,13 @@ pub(crate) mod verify;
 use std::path::Path;
 
 use anyhow::Result;
-use tamis::{AnyFilter, Capability, Kind};
+use tamis::{Capability, Kind};
 
 use crate::input::failure;
 
-/// Bits of memory for each key that is in a filter, if any is.
-fn bits_per_key(filter: &AnyFilter) -> Option<f64> {
-    let keys = filter.len();
-    (keys > 0).then(|| filter.figures().bytes as f64 * 8.0 / keys as f64)
+/// Bits of memory for each key, if there is any.
+fn bits_per_key(bytes: u64, keys: u64) -> Option<f64> {
+    (keys > 0).then(|| bytes as f64 * 8.0 / keys as f64)
 }
 
 /// That the kind of the filter in this file can do what is asked.

@@ -19,15 +19,11 @@ pub(crate) fn run(args: &Similar) -> Result<()> {
             error => failure(&names[b], &error),
         })
     };
-    let mut matrix = vec![vec![1.0; names.len()]; names.len()];
-    for a in 0..names.len() {
-        for b in a + 1..names.len() {
-            let similarity = alike(a, b)?;
-            (matrix[a][b], matrix[b][a]) = (similarity, similarity);
-        }
-    }
+    let all = 0..names.len();
+    let row = |a: usize| all.clone().map(|b| alike(a.min(b), a.max(b))).collect();
+    let matrix = all.clone().map(row).collect::<Result<Vec<Vec<f64>>>>()?;
     if args.json {
-        let pairs = (0..names.len()).flat_map(|a| (a + 1..names.len()).map(move |b| (a, b)));
+        let pairs = all.clone().flat_map(|a| (a + 1..all.end).map(move |b| (a, b)));
         return output::print_json(
             pairs.map(|(a, b)| json!({ "a": names[a], "b": names[b], "similarity": matrix[a][b] })),
         );
