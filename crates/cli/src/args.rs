@@ -22,7 +22,7 @@ Examples:
 
 Exit status: 0 something matched or all went well, 1 nothing matched, 2 an error.";
 
-/// Is it in the set? An answer from a tenth of the memory: no is certain, yes is nearly so.
+/// Is it in the set? A filter answers from little memory: no is certain, yes is nearly so
 #[derive(Parser, Debug)]
 #[command(name = "tamis", version, after_help = EXAMPLES, disable_help_subcommand = true)]
 pub(crate) struct Cli {

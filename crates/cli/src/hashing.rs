@@ -60,17 +60,16 @@ impl Tally {
 
 /// Hashes as they come from [`Keys::pull`](crate::input::Keys::pull), for a builder to read.
 pub(crate) struct Runs<'a> {
-    /// The next run, or nothing at the end.
-    pub(crate) next: &'a mut dyn FnMut() -> Result<Option<(Vec<Hash>, Tally)>>,
+    next: &'a mut dyn FnMut() -> Result<Option<(Vec<Hash>, Tally)>>,
+    run: Vec<Hash>,
     /// Where runs go when they have been read.
-    pub(crate) pool: &'a Pool<Vec<Hash>>,
+    pool: &'a Pool<Vec<Hash>>,
     /// What has been read.
     pub(crate) tally: Tally,
-    run: Vec<Hash>,
 }
 
 impl<'a> Runs<'a> {
-    /// Reads from `next`.
+    /// Reads what `next` returns, until that is nothing.
     pub(crate) fn new(
         next: &'a mut dyn FnMut() -> Result<Option<(Vec<Hash>, Tally)>>,
         pool: &'a Pool<Vec<Hash>>,

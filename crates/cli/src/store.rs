@@ -37,9 +37,8 @@ pub(crate) fn check_target(path: &Path) -> Result<()> {
         _ => {}
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    tempfile::tempfile_in(folder.unwrap_or(Path::new("."))).map_err(|error| {
-        failure(path.display(), error.get_ref().map_or(&error as _, |e| e as _))
-    })?;
+    let unnamed = tempfile::tempfile_in(folder.unwrap_or(Path::new(".")));
+    unnamed.map_err(|error| failure(path.display(), &error))?;
     Ok(())
 }
 

@@ -252,6 +252,28 @@ fn json_has_the_fields_that_were_promised() {
 }
 
 #[test]
+fn the_secure_hash_is_another_and_no_seed_is_shown() {
+    let sandbox = Sandbox::new(&[("keys", &lines(0, 100))]);
+    let build = |hash: &str, name: &str, seed: &str| {
+        sandbox.ok(&format!("build keys --filter bloom --hash {hash} -q -o {name} {seed}"));
+        fs::read(sandbox.path(name)).unwrap()
+    };
+    let seeded = format!("--seed {SEED}");
+    assert_ne!(build("secure", "f", &seeded), build("fast", "g", &seeded));
+    assert_ne!(build("fast", "h", ""), build("fast", "i", ""), "seeds are random");
+    assert_eq!(sandbox.ok("query -c f keys"), "100\n");
+    for shown in [sandbox.ok("info f"), sandbox.ok("info f --json")] {
+        assert!(shown.contains("secure"));
+        // Neither as words in hexadecimal or decimal, nor as it was given.
+        for part in ["0001020304050607", "08090a0b0c0d0e0f", "283686952306183"] {
+            assert!(!shown.contains(part), "{shown}");
+        }
+    }
+    let message = sandbox.error("merge f g -o x");
+    assert_eq!(message, "g: not of the same hash or seed as f");
+}
+
+#[test]
 fn no_keys_many_times_one_key_and_bytes_that_are_no_text() {
     let sandbox = Sandbox::new(&[
         ("empty", b""),
