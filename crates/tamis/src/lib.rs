@@ -58,3 +58,8 @@ pub use format::{Limits, Reader, Writer};
 pub use hash::{Hash, HashId, Hasher, Key, Probes};
 pub use keyed::{Keyed, Stored};
 pub use plan::{Advice, Capability, Figures, Goal, Setting, Settings, Shape};
+
+/// The README's example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

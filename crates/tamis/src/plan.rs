@@ -278,10 +278,10 @@ pub struct Advice {
 
 /// Every kind that has what is needed and can meet the goal, the pick first.
 ///
-/// With memory given, the kind that keeps its promise best in it wins. Otherwise kinds are ranked
-/// by memory times work: a filter twice the size is worth it only if its queries touch much less
-/// memory. One random line counts like an eighth of the size, about what it costs in a cache that
-/// other data wants too.
+/// With memory given the goal names what is best: the fewest false positives, or the most keys.
+/// Otherwise kinds are ranked by memory times work: a filter twice the size is worth it only if
+/// its queries touch much less memory. One random line counts like an eighth of the size, about
+/// what it costs in a cache that other data wants too.
 pub fn recommend(goal: Goal, needs: &[Capability]) -> Result<Vec<Advice>, Error> {
     let (mut advice, mut refusal) = (Vec::new(), None);
     for kind in Kind::ALL.iter().filter(|kind| needs.iter().all(|need| kind.can(*need))) {
@@ -297,46 +297,45 @@ pub fn recommend(goal: Goal, needs: &[Capability]) -> Result<Vec<Advice>, Error>
     }
     let score = |figures: &Figures| match goal {
         Goal::KeysFpr { .. } => figures.bits_per_key() * (1.0 + figures.cost / 8.0),
-        Goal::KeysBytes { .. } => figures.fpr * (1.0 + figures.cost / 8.0),
-        Goal::BytesFpr { .. } => (1.0 + figures.cost / 8.0) / figures.keys.max(1) as f64,
+        Goal::KeysBytes { .. } => figures.fpr,
+        Goal::BytesFpr { .. } => -(figures.keys as f64),
     };
-    advice.sort_by(|a, b| score(&a.figures).total_cmp(&score(&b.figures)));
-    let smallest = best(&advice, |a| a.figures.bits_per_key());
-    let quickest = best(&advice, |a| a.figures.cost);
-    let sharpest = best(&advice, |a| a.figures.fpr);
-    let alone = advice.len() == 1;
-    for (rank, entry) in advice.iter_mut().enumerate() {
-        let mut merits = Vec::new();
-        if alone {
-            merits.push("the only kind that has what is needed");
-        }
-        match goal {
-            Goal::KeysBytes { .. } if entry.kind == sharpest => {
-                merits.push("the fewest false positives in that memory");
-            }
-            Goal::KeysFpr { .. } | Goal::BytesFpr { .. } if entry.kind == smallest => {
-                merits.push("the smallest");
-            }
-            _ => {}
-        }
-        if entry.kind == quickest {
-            merits.push("the least work a query");
-        }
-        if rank == 0 && merits.is_empty() {
-            merits.push("the best balance of memory and work");
-        }
-        let lines = entry.figures.cost;
-        let merits =
-            if merits.is_empty() { String::new() } else { format!("{}; ", merits.join(", ")) };
-        entry.reason = format!(
-            "{merits}{:.2} bits a key, work of {lines:.1} memory reads a query",
-            entry.figures.bits_per_key()
-        );
+    let order =
+        |a: &Figures, b: &Figures| score(a).total_cmp(&score(b)).then(a.cost.total_cmp(&b.cost));
+    advice.sort_by(|a, b| order(&a.figures, &b.figures));
+    let reasons: Vec<String> = (0..advice.len()).map(|rank| reason(goal, &advice, rank)).collect();
+    for (entry, reason) in advice.iter_mut().zip(reasons) {
+        entry.reason = reason;
     }
     Ok(advice)
 }
 
-fn best(advice: &[Advice], measure: impl Fn(&Advice) -> f64) -> Kind {
-    let least = advice.iter().min_by(|a, b| measure(a).total_cmp(&measure(b)));
+/// What speaks for the entry at `rank`, and its figures.
+fn reason(goal: Goal, advice: &[Advice], rank: usize) -> String {
+    let Advice { kind, figures, .. } = &advice[rank];
+    let first_in = |measure: fn(&Figures) -> f64| best(advice, measure) == *kind;
+    let most_apt = match goal {
+        Goal::KeysBytes { .. } => {
+            first_in(|figures| figures.fpr).then_some("the fewest false positives in that memory")
+        }
+        _ => first_in(Figures::bits_per_key).then_some("the smallest"),
+    };
+    let quickest = first_in(|figures| figures.cost).then_some("the least work a query");
+    let mut merits: Vec<&str> = most_apt.into_iter().chain(quickest).collect();
+    if advice.len() == 1 {
+        merits = vec!["the only kind that will do"];
+    } else if rank == 0 && merits.is_empty() {
+        merits = vec!["the best balance of memory and work"];
+    }
+    let figures = format!(
+        "{:.2} bits a key, work of {:.1} memory reads a query",
+        figures.bits_per_key(),
+        figures.cost
+    );
+    if merits.is_empty() { figures } else { format!("{}; {figures}", merits.join(", ")) }
+}
+
+fn best(advice: &[Advice], measure: impl Fn(&Figures) -> f64) -> Kind {
+    let least = advice.iter().min_by(|a, b| measure(&a.figures).total_cmp(&measure(&b.figures)));
     least.expect("the caller saw that there is one").kind
 }
