@@ -153,6 +153,10 @@ fn place(blocks: u64) -> impl Fn(&Hash) -> (usize, u32) {
     move |key| (range::scale(key.hi, blocks) as usize, key.lo as u32)
 }
 
+fn empty_lanes(block: &[u64; BLOCK_WORDS]) -> usize {
+    block.iter().map(|word| usize::from(*word as u32 == 0) + usize::from(word >> 32 == 0)).sum()
+}
+
 impl SplitBlockBloom {
     /// An empty filter.
     pub fn new(shape: SplitBlockBloomShape) -> Result<Self, Error> {
@@ -305,7 +309,14 @@ impl Overlap for SplitBlockBloom {
     fn intersect(&mut self, other: &Self) -> Result<(), Error> {
         check_same(&self.shape, &other.shape)?;
         self.len = self.len.min(other.len);
-        set::intersect(self.words.to_mut(), &other.words);
+        let words = self.words.to_mut();
+        set::intersect(words, &other.words);
+        // A common member has a bit in every lane: where a lane is empty, none is left.
+        for block in words.as_chunks_mut().0 {
+            if empty_lanes(block) > 0 {
+                *block = [0; BLOCK_WORDS];
+            }
+        }
         Ok(())
     }
 
@@ -339,18 +350,10 @@ impl Persist for SplitBlockBloom {
 
     fn validate(&self) -> Result<(), Error> {
         // A key sets one bit in each of a block's lanes: a block has all of them or none.
-        let lanes = |block: &&[u64; BLOCK_WORDS]| {
-            let empty = block.iter().filter(|word| **word as u32 == 0).count()
-                + block.iter().filter(|word| **word >> 32 == 0).count();
-            empty != 0 && empty != 8
-        };
-        match self.words.as_chunks().0.iter().find(lanes) {
-            None => Ok(()),
-            Some(_) => {
-                Err(format::Error::Corrupt { at: 0, what: "a block has keys in some lanes only" }
-                    .into())
-            }
+        if self.words.as_chunks().0.iter().all(|block| matches!(empty_lanes(block), 0 | 8)) {
+            return Ok(());
         }
+        Err(format::Error::Corrupt { at: 0, what: "a block has keys in some lanes only" }.into())
     }
 }
 
@@ -367,6 +370,20 @@ mod tests {
         {
             assert!((at(bits) / fpr - 1.0).abs() < 0.015, "{bits} bits: {}", at(bits));
         }
+    }
+
+    #[test]
+    fn an_intersection_has_all_lanes_or_none() {
+        let hasher = Hasher::new(HashId::Fast, [1, 2]);
+        let shape = SplitBlockBloomShape::new(16, 200).unwrap();
+        let make = |from: u64| {
+            let keys: Vec<Hash> = (from..from + 100).map(|key| key.hash(&hasher)).collect();
+            SplitBlockBloom::build(shape.clone(), &keys[..]).unwrap()
+        };
+        let (mut common, other) = (make(0), make(90));
+        common.intersect(&other).unwrap();
+        common.validate().unwrap();
+        assert!((90..100u64).all(|key| common.contains(key.hash(&hasher))));
     }
 
     #[test]
