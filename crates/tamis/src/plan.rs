@@ -21,12 +21,13 @@ pub trait Shape: Clone + fmt::Debug + PartialEq {
     /// What can be set beyond keys and rate.
     const SETTINGS: &'static [Setting] = &[];
 
-    /// The smallest shape that holds `keys` keys at `fpr`, with these settings.
+    /// The smallest shape that holds `keys` keys at `fpr`, with these settings. What [`solve`]
+    /// checks holds: it is the way to call this.
     fn fit_with(keys: u64, fpr: f64, settings: &Settings) -> Result<Self, Error>;
 
     /// The smallest shape that holds `keys` keys at `fpr`.
     fn fit(keys: u64, fpr: f64) -> Result<Self, Error> {
-        Self::fit_with(keys, fpr, &Settings::default())
+        solve(Goal::KeysFpr { keys, fpr }, &Settings::default())
     }
 
     /// What this shape promises.
