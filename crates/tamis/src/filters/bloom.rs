@@ -101,12 +101,14 @@ pub(super) fn smallest(keys: u64, fpr: f64, settings: &Settings) -> Result<(u64,
     let ideal = -fpr.log2();
     let around = [ideal.floor().max(1.0) as u32, ideal.ceil().max(1.0) as u32];
     let candidates = set.map_or(around, |k| [k as u32; 2]);
+    // More than any shape may have, and few enough to count their bits.
+    const MOST_LINES: u64 = 1 << 50;
     let bits = |k: u32| {
         // Closed form first, then as many lines more as the exact rate asks for.
         let share = fpr.powf(1.0 / f64::from(k));
         let m = f64::from(k) * keys as f64 / -(-share).ln_1p();
-        let mut lines = (m / 512.0).ceil().max(1.0) as u64;
-        while rate(lines * 512, k, keys) > fpr && lines < 1 << 50 {
+        let mut lines = (m / 512.0).ceil().clamp(1.0, MOST_LINES as f64) as u64;
+        while rate(lines * 512, k, keys) > fpr && lines < MOST_LINES {
             lines += 1 + lines / 4096;
         }
         lines * 512
@@ -392,6 +394,7 @@ impl SharedBloom {
 mod tests {
     use super::*;
     use crate::hash::{HashId, Hasher, Key};
+    use crate::plan::{Goal, MIN_FPR, solve};
 
     fn hashes(from: u64, count: u64) -> Vec<Hash> {
         let hasher = Hasher::new(HashId::Fast, [5, 6]);
@@ -403,6 +406,17 @@ mod tests {
         // m/n = 8: 0.1175 at k = 1, 0.0489 at k = 2 (the slides print 0.0493).
         assert!((rate(8_000_000, 1, 1_000_000) - 0.1175).abs() < 5e-5);
         assert!((rate(8_000_000, 2, 1_000_000) - 0.0489).abs() < 5e-5);
+    }
+
+    #[test]
+    fn the_worst_wish_is_refused() {
+        let mut settings = Settings::default();
+        settings.set("k", "1");
+        let goal = Goal::KeysFpr { keys: MAX_KEYS, fpr: MIN_FPR };
+        assert!(matches!(
+            solve::<BloomShape>(goal, &settings),
+            Err(Error::Limit { what: "bits", .. })
+        ));
     }
 
     #[test]
