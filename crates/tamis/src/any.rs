@@ -148,10 +148,10 @@ macro_rules! define_kinds {
             /// Adds keys, where the kind can: see [`Insert::insert_each`].
             #[allow(unused_variables)]
             pub fn insert_each(&mut self, keys: &[Hash]) -> Result<(), Error> {
-                let most = self.figures().keys;
                 match self { $(
                     Self::$type(filter) => define_kinds!(@if insert in [$($can)*] {
-                        filter.insert_each(keys).map_err(|Full| Error::Full { keys: most })
+                        let inserted = filter.insert_each(keys);
+                        inserted.map_err(|Full| Error::Full { keys: filter.shape().figures().keys })
                     } $type Insert),
                 )* }
             }
