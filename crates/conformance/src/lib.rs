@@ -1,1 +1,175 @@
 //! What every filter must pass.
+//!
+//! A line in the registry of `tamis` is a set of claims: this type is a filter, it keeps the rate
+//! and the memory that its shape states, it can be saved, and it can do what the line lists. The
+//! [`suite!`] macro turns each line into a module of tests, named as the filter's file, with a block for
+//! each claim. Nobody writes a test list: a new line is tested as it stands.
+//!
+//! | file | what must hold |
+//! | --- | --- |
+//! | `members.rs` | no member is denied; batches answer as single queries do; every input ends; threads do not show |
+//! | `rates.rs` | strangers get in as often as stated, not more and not less; seeds share nothing |
+//! | `model.rs` | any sequence of operations agrees with an exact multiset |
+//! | `operations.rs` | what each capability promises |
+//! | `files.rs` | bytes are kept for ever; damage is noticed; hostile files are harmless |
+//! | `limits.rs` | absurd wishes are refused; the planner agrees with itself |
+//! | `allocation.rs` | memory is what the shape states, counted by the allocator |
+//!
+//! The ground they stand on: `oracle.rs` is the truth, `stats.rs` says what chance may do,
+//! `attack.rs` breaks files, `keys.rs` makes keys.
+//!
+//! Tests run with [`Effort::Quick`] unless `TAMIS_SOAK=1` is set; `cargo xtask soak` sets it.
+
+pub mod allocation;
+pub mod attack;
+pub mod files;
+pub mod keys;
+pub mod limits;
+pub mod members;
+pub mod model;
+pub mod operations;
+pub mod oracle;
+pub mod rates;
+pub mod stats;
+
+use std::fmt::Debug;
+use std::sync::LazyLock;
+
+use tamis::{Build, Persist, Registered, Settings, Shape, Stored};
+
+/// A registered filter: whatever the suite can test.
+pub trait Subject: Build + Persist + Registered + Stored + Clone + PartialEq + Debug {}
+
+impl<F: Build + Persist + Registered + Stored + Clone + PartialEq + Debug> Subject for F {}
+
+/// How much is tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effort {
+    /// A minute or two for everything, with the same seeds each time.
+    Quick,
+    /// Hours, with new seeds each time; they are printed.
+    Soak,
+}
+
+impl Effort {
+    /// What the environment asks for.
+    pub fn now() -> Self {
+        static NOW: LazyLock<Effort> = LazyLock::new(|| match std::env::var_os("TAMIS_SOAK") {
+            Some(value) if value == "1" => Effort::Soak,
+            _ => Effort::Quick,
+        });
+        *NOW
+    }
+
+    /// One of two amounts.
+    pub fn times(self, quick: u64, soak: u64) -> u64 {
+        if self == Self::Quick { quick } else { soak }
+    }
+
+    /// Chance: fixed by `salt` in a quick run, new and printed in a long one.
+    pub fn random(self, salt: u64) -> keys::Random {
+        let seed = match self {
+            Self::Quick => salt,
+            Self::Soak => {
+                let seed = tamis::Hasher::random(tamis::HashId::Fast).seed()[0];
+                println!("salt {salt}: seed {seed:#x}");
+                seed
+            }
+        };
+        keys::Random::new(seed)
+    }
+}
+
+/// Ways to set up a kind: its usual one, and each setting at each of these values that it takes.
+pub fn variants<S: Shape>() -> Vec<Settings> {
+    let values = [1u64, 2, 3, 4, 5, 8, 12, 16, 64, 512];
+    let mut variants = vec![Settings::default()];
+    for setting in S::SETTINGS {
+        for value in values {
+            let mut settings = Settings::default();
+            settings.set(setting.name, value.to_string());
+            if S::fit_with(1000, 0.05, &settings).is_ok() {
+                variants.push(settings);
+            }
+        }
+    }
+    variants
+}
+
+/// Makes the tests of each line of the registry: `tamis::registry!(suite);`
+#[macro_export]
+macro_rules! suite {
+    ($( $id:literal $file:ident $type:ident { $($can:ident)* } $paper:literal; )*) => { $(
+        mod $file {
+            $crate::suite!(@tests members $type
+                no_member_is_denied
+                no_member_is_denied_whatever_the_settings
+                batches_answer_as_single_queries_do
+                degenerate_hashes_end_and_are_found
+                any_number_of_threads_makes_the_same_bytes
+                more_keys_than_it_is_for_are_refused);
+            $crate::suite!(@tests rates $type
+                strangers_get_in_as_often_as_stated
+                strangers_get_in_as_often_as_stated_in_small_filters
+                strangers_get_in_as_often_as_stated_at_half_load
+                strangers_get_in_as_often_as_stated_whatever_the_settings
+                another_seed_makes_members_strangers);
+            $crate::suite!(@tests files $type
+                golden_file_is_kept
+                every_accident_is_noticed
+                attackers_do_no_harm
+                attackers_do_no_harm_through_a_map
+                the_unknown_is_an_error);
+            $crate::suite!(@tests limits $type
+                absurd_wishes_are_refused
+                extreme_wishes_are_answered
+                planning_there_and_back_agrees
+                what_does_not_fit_in_memory_is_an_error
+                readers_keep_their_limit);
+            $( $crate::suite!(@can $can $type); )*
+        }
+    )* };
+
+    (@can insert $type:ident) => {
+        mod insert {
+            $crate::suite!(@tests operations $type
+                random_operations_agree_with_the_oracle
+                short_random_operations_agree_with_the_oracle
+                full_leaves_every_bit_as_it_was
+                inserting_is_building);
+        }
+    };
+    (@can remove $type:ident) => {
+        mod remove {
+            $crate::suite!(@tests operations $type what_is_removed_is_gone);
+        }
+    };
+    (@can count $type:ident) => {
+        mod count {
+            $crate::suite!(@tests operations $type counts_are_never_under);
+        }
+    };
+    (@can merge $type:ident) => {
+        mod merge {
+            $crate::suite!(@tests operations $type
+                a_merged_filter_has_the_members_of_both
+                unlike_filters_do_not_merge);
+        }
+    };
+    (@can overlap $type:ident) => {
+        mod overlap {
+            $crate::suite!(@tests operations $type
+                merging_is_building_the_union
+                an_intersection_keeps_common_members
+                cardinality_is_estimated
+                similarity_tells_like_from_unlike);
+        }
+    };
+
+    (@tests $check:ident $type:ident $($test:ident)*) => { $(
+        #[test]
+        fn $test() {
+            $crate::$check::$test::<::tamis::filters::$type>();
+        }
+    )* };
+}

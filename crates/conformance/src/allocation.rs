@@ -1,0 +1,118 @@
+//! Memory, as the allocator sees it.
+//!
+//! A test binary that makes [`Counting`] its global allocator can ask what a thread holds. The
+//! counts are kept for each thread, so that tests may run side by side.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use tamis::{AnyFilter, HashId, Hasher, Keyed, Limits, Shape};
+
+use crate::files::{golden, hostile};
+use crate::keys::Form;
+use crate::members::{bytes, shape};
+use crate::{Subject, variants};
+
+thread_local! {
+    static HELD: Cell<i64> = const { Cell::new(0) };
+    static PEAK: Cell<i64> = const { Cell::new(0) };
+}
+
+/// The system's allocator, counting.
+#[derive(Debug)]
+pub struct Counting;
+
+fn note(bytes: i64) {
+    HELD.set(HELD.get() + bytes);
+    PEAK.set(PEAK.get().max(HELD.get()));
+}
+
+// SAFETY: every call goes to the system's allocator as it is; the counts touch no memory of it,
+// and their cells need neither allocation nor a destructor.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        note(layout.size() as i64);
+        // SAFETY: the caller keeps this function's contract, which is the system's.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        note(layout.size() as i64);
+        // SAFETY: as above.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        note(-(layout.size() as i64));
+        // SAFETY: as above.
+        unsafe { System.dealloc(ptr, layout) }
+    }
+
+    unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        note(size as i64 - layout.size() as i64);
+        // SAFETY: as above.
+        unsafe { System.realloc(ptr, layout, size) }
+    }
+}
+
+/// Bytes that `make`'s result holds.
+fn held<T>(make: impl FnOnce() -> T) -> (T, u64) {
+    let before = HELD.get();
+    let made = make();
+    (made, u64::try_from(HELD.get() - before).expect("nothing else is freed"))
+}
+
+/// The most bytes that this thread held while `work` ran, above what it held before.
+fn peak(work: impl FnOnce()) -> u64 {
+    let before = HELD.get();
+    PEAK.set(before);
+    work();
+    (PEAK.get() - before) as u64
+}
+
+/// Exactly, empty and full, built and read, for tables below the size at which they are mapped.
+pub fn memory_is_what_the_shape_states<F: Subject>() {
+    let hasher = Hasher::new(HashId::Fast, [41, 42]);
+    for settings in variants::<F::Shape>() {
+        for keys in [0, 1, 2, 63, 64, 65, 1000, 100_000] {
+            for fpr in [0.3, 0.01, 1e-4] {
+                let Some(shape) = shape::<F>(keys, fpr, &settings) else { continue };
+                let stated = shape.figures().bytes;
+                if stated >= 4 << 20 {
+                    continue;
+                }
+                let members = Form::Integers.hashes(&hasher, 0, keys);
+                for members in [&[][..], &members] {
+                    let shape = shape.clone();
+                    let (filter, built) = held(|| F::build(shape, members).expect("room"));
+                    assert_eq!(built, stated, "built: {:?} with {keys} keys", filter.shape());
+                    let file = bytes(&Keyed::new(hasher, filter));
+                    let (filter, read) =
+                        held(|| Keyed::<F>::read(&file[..], &Limits::default()).expect("sound"));
+                    assert_eq!(read, stated, "read: {:?}", filter.filter().shape());
+                }
+            }
+        }
+    }
+}
+
+/// Twice the input and a constant: a section that is promised and not there may cost up to the
+/// size from which tables are mapped lazily.
+pub fn hostile_files_take_no_memory<F: Subject>() {
+    const LAZY: u64 = 4 << 20;
+    let mut most = 0;
+    for bytes in hostile(&golden(F::KIND), 43) {
+        let peak = peak(|| drop(Keyed::<AnyFilter>::read(&bytes[..], &Limits::default())));
+        most = most.max(peak);
+        let allowed = 2 * bytes.len() as u64 + LAZY;
+        assert!(peak <= allowed, "{peak} bytes for a file of {}", bytes.len());
+    }
+    assert!(most > 0, "the allocator does not count");
+}
+
+/// The allocator counts what it is for.
+pub fn the_allocator_counts() {
+    let (vector, bytes) = held(|| vec![0u8; 12_345]);
+    assert_eq!(bytes, 12_345);
+    assert_eq!(peak(|| drop(vector)), 0);
+}

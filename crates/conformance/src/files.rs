@@ -1,0 +1,232 @@
+//! Bytes are kept for ever, damage is noticed, hostile files are harmless.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tamis::{
+    AnyFilter, Capability, Error, Hash, HashId, Hasher, Key, Keyed, Kind, Limits, Reader, Settings,
+};
+
+use crate::attack::{self, Parts};
+use crate::keys::{Random, extremes};
+use crate::members::{bytes, shape};
+use crate::{Effort, Subject};
+
+/// What golden files are made of: never change it, the files are kept for ever.
+const SEED: [u64; 2] = [0x7461_6d69_7320_676f, 0x6c64_656e_2066_696c];
+const MEMBERS: u64 = 200;
+const CAPACITY: u64 = 256;
+
+/// Where the golden file of `kind` is.
+pub fn golden_path(kind: Kind) -> PathBuf {
+    testdata("golden").join(format!("{kind}-v1.tamis"))
+}
+
+/// A folder under `testdata`.
+pub fn testdata(folder: &str) -> PathBuf {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata")).join(folder)
+}
+
+/// The golden file of `kind`.
+///
+/// # Panics
+/// If there is none.
+pub fn golden(kind: Kind) -> Vec<u8> {
+    fs::read(golden_path(kind)).unwrap_or_else(|error| {
+        panic!(
+            "{}: {error}; make it with `cargo run -p tamis-conformance --bin golden`",
+            golden_path(kind).display()
+        )
+    })
+}
+
+/// Members as strings, a few of them twice: 216 of 256.
+fn golden_members(hasher: &Hasher) -> Vec<Hash> {
+    let keys = (0..MEMBERS).chain(0..16).map(|key| format!("member {key}"));
+    keys.map(|key| key.hash(hasher)).collect()
+}
+
+/// The bytes for a new golden file.
+pub fn make_golden<F: Subject>() -> Vec<u8> {
+    let hasher = Hasher::new(HashId::Fast, SEED);
+    let shape = shape::<F>(CAPACITY, 0.01, &Settings::default()).expect("1 % is within reach");
+    let filter = F::build(shape, &golden_members(&hasher)[..]).expect("room");
+    bytes(&Keyed::new(hasher, filter))
+}
+
+/// Every version reads it, answers for its members, and writes it and builds it again byte for
+/// byte. The shape comes from the file: a better planner must not break it.
+pub fn golden_file_is_kept<F: Subject>() {
+    let kept = golden(F::KIND);
+    assert!(kept.len() <= 4096, "{} bytes", kept.len());
+    let read = Keyed::<F>::read(&kept[..], &Limits::default()).expect("a golden file");
+    let hasher = Hasher::new(HashId::Fast, SEED);
+    assert_eq!(read.hasher(), &hasher);
+    assert!((0..MEMBERS).all(|key| read.contains(&format!("member {key}"))));
+    let strangers = (0..10_000).filter(|key| read.contains(&format!("stranger {key}"))).count();
+    assert!(strangers < 200, "{strangers} of 10000 strangers got in at 1 %");
+    assert!(bytes(&read) == kept, "written again it is not the same");
+    let built = F::build(read.filter().shape().clone(), &golden_members(&hasher)[..]);
+    assert!(bytes(&Keyed::new(hasher, built.expect("room"))) == kept, "built again it differs");
+    let mapped = Keyed::<AnyFilter>::open_verified(golden_path(F::KIND)).expect("a golden file");
+    assert!(mapped.filter().kind() == F::KIND && bytes(&mapped) == kept);
+}
+
+fn accidents(sound: &[u8], salt: u64) -> impl Iterator<Item = Vec<u8>> {
+    let effort = Effort::now();
+    let mut random = effort.random(salt);
+    attack::flips(sound).chain(attack::truncations(sound)).chain(attack::header_bytes(sound)).chain(
+        (0..effort.times(10_000, 1_000_000)).map(move |_| attack::accident(sound, &mut random)),
+    )
+}
+
+/// Every flipped bit, every truncation, every other header byte, bursts, losses, zeros.
+pub fn every_accident_is_noticed<F: Subject>() {
+    let sound = golden(F::KIND);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("damaged.tamis");
+    for (index, damaged) in accidents(&sound, 31).enumerate() {
+        if damaged == sound {
+            continue;
+        }
+        let read = Keyed::<AnyFilter>::read(&damaged[..], &Limits::default());
+        assert!(read.is_err(), "accident {index} went unnoticed");
+        if index % 16 == 0 {
+            fs::write(&path, &damaged).expect("room for a file");
+            let open = Keyed::<AnyFilter>::open_verified(&path);
+            assert!(open.is_err(), "accident {index} went unnoticed in a map");
+        }
+    }
+}
+
+/// The accidents with checksums recomputed, and forgeries.
+pub fn hostile(sound: &[u8], salt: u64) -> impl Iterator<Item = Vec<u8>> {
+    let mut random = Random::new(salt);
+    let forgeries = attack::forgeries(sound, &mut random);
+    accidents(sound, salt)
+        .map(|mut bytes| {
+            attack::recompute(&mut bytes);
+            bytes
+        })
+        .chain(forgeries)
+}
+
+/// Does to a filter of unknown origin all that can be done to it. Answers may be any, but must come.
+pub fn exercise(filter: &mut Keyed<AnyFilter>, random: &mut Random, queries: usize) {
+    let keys: Vec<Hash> = (0..queries).map(|_| random.hash()).chain(extremes()).collect();
+    let filter = filter.filter_mut();
+    let kind = filter.kind();
+    let mut out = vec![false; keys.len()];
+    filter.contains_each(&keys, &mut out);
+    assert!(keys.iter().zip(&out).all(|(key, yes)| filter.contains(*key) == *yes));
+    let figures = filter.figures();
+    assert!((0.0..=1.0).contains(&figures.fpr) && (0.0..=1.0).contains(&filter.fpr()));
+    let can = |what| kind.can(what);
+    for key in &keys[keys.len().saturating_sub(128)..] {
+        assert_eq!(filter.count(*key).is_ok(), can(Capability::Count));
+        match filter.insert(*key) {
+            Ok(()) => assert!(filter.contains(*key), "inserted, and denied"),
+            Err(error) => {
+                assert!(matches!(error, Error::Full { .. } | Error::Unsupported { .. }), "{error}");
+            }
+        }
+        assert_eq!(filter.remove(*key).is_ok(), can(Capability::Remove));
+    }
+    let copy = filter.clone();
+    match filter.merge(&copy) {
+        Ok(()) => assert!(can(Capability::Merge)),
+        Err(error) => {
+            assert!(matches!(error, Error::Full { .. } | Error::Unsupported { .. }), "{error}");
+        }
+    }
+    assert_eq!(filter.cardinality().is_ok(), can(Capability::Overlap));
+    assert_eq!(filter.similarity(&copy).is_ok(), can(Capability::Overlap));
+    assert_eq!(filter.intersect(&copy).is_ok(), can(Capability::Overlap));
+    filter.contains_each(&keys, &mut out);
+}
+
+/// Reads hostile bytes with every check and, where they pass the structural ones, without: both
+/// must end in an error or in a filter that works. What all checks let through is canonical.
+pub fn survive(bytes: &[u8], random: &mut Random, queries: usize) {
+    if let Ok(mut filter) = Keyed::<AnyFilter>::read(bytes, &Limits::default()) {
+        assert!(crate::members::bytes(&filter) == bytes, "read, and written otherwise");
+        exercise(&mut filter, random, queries);
+    }
+    let unchecked =
+        Reader::read(bytes, &Limits::default()).map_err(Error::from).and_then(|mut reader| {
+            let header = *reader.header();
+            let hasher = Hasher::new(HashId::from_id(header.hash)?, header.seed);
+            Ok(Keyed::new(hasher, Kind::from_id(header.kind)?.read(&mut reader)?))
+        });
+    if let Ok(mut filter) = unchecked {
+        exercise(&mut filter, random, queries);
+    }
+}
+
+/// Whoever recomputes the checksums gets an error or a filter that works.
+pub fn attackers_do_no_harm<F: Subject>() {
+    let mut random = Random::new(32);
+    for bytes in hostile(&golden(F::KIND), 33) {
+        survive(&bytes, &mut random, 1000);
+    }
+}
+
+/// Opening by map looks at no payload: a sample of the same through files.
+pub fn attackers_do_no_harm_through_a_map<F: Subject>() {
+    let mut random = Random::new(34);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("hostile.tamis");
+    for bytes in hostile(&golden(F::KIND), 35).step_by(11) {
+        fs::write(&path, &bytes).expect("room for a file");
+        if let Ok(mut filter) = Keyed::<AnyFilter>::open(&path) {
+            exercise(&mut filter, &mut random, 1000);
+        }
+        let _ = fs::remove_file(&path); // not rewritten: the map must not change under the filter
+    }
+}
+
+/// A version, kind, hash or section that is not known is an error of its own kind.
+pub fn the_unknown_is_an_error<F: Subject>() {
+    let sound = Parts::of(&golden(F::KIND));
+    let told = |change: &dyn Fn(&mut Parts)| {
+        let mut parts = sound.clone();
+        change(&mut parts);
+        let bytes = parts.forge();
+        let any = Keyed::<AnyFilter>::read(&bytes[..], &Limits::default()).expect_err("unknown");
+        let typed = Keyed::<F>::read(&bytes[..], &Limits::default()).expect_err("unknown");
+        assert_eq!(any.to_string(), typed.to_string());
+        any
+    };
+    let id = |parts: &mut Parts, shift: u32, id: u64| {
+        parts.ids = parts.ids & !(0xffff << shift) | id << shift;
+    };
+    for version in [2, 9, 0xffff] {
+        let error = told(&|parts| id(parts, 0, version));
+        let Error::File(format::Error::Version { found, newest: 1 }) = error else {
+            panic!("{error}")
+        };
+        assert_eq!(u64::from(found), version);
+    }
+    assert!(matches!(
+        told(&|parts| id(parts, 0, 0)),
+        Error::File(format::Error::Corrupt { at: 8, .. })
+    ));
+    for kind in [0, 999, 0xffff] {
+        let error = told(&|parts| id(parts, 16, kind));
+        assert!(matches!(error, Error::Unknown { what: "filter", .. }), "{error}");
+    }
+    for hash in [0, 3, 0xffff] {
+        let error = told(&|parts| id(parts, 32, hash));
+        assert!(matches!(error, Error::Unknown { what: "hash", .. }), "{error}");
+    }
+    for section in 0..sound.sections.len() {
+        let error = told(&|parts| parts.sections[section].0 = *b"nonsense");
+        assert!(matches!(error, Error::File(format::Error::Corrupt { .. })), "{error}");
+    }
+    let error = told(&|parts| parts.sections.push((*b"nonsense", vec![1])));
+    assert!(matches!(error, Error::File(format::Error::Corrupt { .. })), "{error}");
+    for word in [3, 4] {
+        let error = told(&|parts| parts.rest[word] = 1);
+        assert!(matches!(error, Error::File(format::Error::Corrupt { at: 40, .. })), "{error}");
+    }
+}

@@ -1,0 +1,73 @@
+//! Keys and chance, the same on every run.
+
+use tamis::{Hash, HashId, Hasher, Key};
+
+/// A small generator (SplitMix64): enough for choosing what to try.
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// A generator; equal seeds give equal numbers.
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// 64 bits.
+    pub fn word(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        bits::range::mix(self.0)
+    }
+
+    /// A number below `n`, or 0.
+    pub fn below(&mut self, n: usize) -> usize {
+        bits::range::scale(self.word(), n as u64) as usize
+    }
+
+    /// A seed for a hasher.
+    pub fn seed(&mut self) -> [u64; 2] {
+        [self.word(), self.word()]
+    }
+
+    /// A hash of no key in particular.
+    pub fn hash(&mut self) -> Hash {
+        Hash { hi: self.word(), lo: self.word() }
+    }
+}
+
+/// The two forms in which keys come.
+#[derive(Clone, Copy, Debug)]
+pub enum Form {
+    /// Consecutive integers: the least random keys there are.
+    Integers,
+    /// Strings that share a long beginning.
+    Strings,
+}
+
+/// Every hash function with every form of key.
+pub const ORIGINS: [(HashId, Form); 4] = [
+    (HashId::Fast, Form::Integers),
+    (HashId::Fast, Form::Strings),
+    (HashId::Secure, Form::Integers),
+    (HashId::Secure, Form::Strings),
+];
+
+impl Form {
+    /// The hashes of keys number `from` to `from + count`.
+    pub fn hashes(self, hasher: &Hasher, from: u64, count: u64) -> Vec<Hash> {
+        (from..from + count).map(|key| self.hash(hasher, key)).collect()
+    }
+
+    fn hash(self, hasher: &Hasher, key: u64) -> Hash {
+        match self {
+            Self::Integers => key.hash(hasher),
+            Self::Strings => format!("key number {key}").hash(hasher),
+        }
+    }
+}
+
+/// Hashes that sit on the edges of whatever is computed from them.
+pub fn extremes() -> Vec<Hash> {
+    const EDGES: [u64; 8] =
+        [0, 1, u64::MAX, u64::MAX - 1, 1 << 63, (1 << 63) - 1, u32::MAX as u64, !(u32::MAX as u64)];
+    EDGES.iter().flat_map(|hi| EDGES.iter().map(|lo| Hash { hi: *hi, lo: *lo })).collect()
+}

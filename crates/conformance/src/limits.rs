@@ -1,0 +1,151 @@
+//! Absurd wishes are refused, and the planner agrees with itself.
+
+use tamis::plan::{MAX_BYTES, MAX_KEYS, MIN_FPR, solve};
+use tamis::{Error, Goal, Keyed, Limits, Settings, Shape};
+
+use crate::files::golden;
+use crate::{Subject, variants};
+
+/// Rates that are none.
+pub const NOT_A_RATE: [f64; 10] =
+    [0.0, -0.0, 1.0, 2.0, -1.0, 1e-30, 5e-324, f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
+
+/// Each by its own error, from the shape and from the planner.
+pub fn absurd_wishes_are_refused<F: Subject>() {
+    let plan = |goal| solve::<F::Shape>(goal, &Settings::default());
+    for fpr in NOT_A_RATE {
+        let refused = [
+            F::Shape::fit(1000, fpr),
+            plan(Goal::KeysFpr { keys: 1000, fpr }),
+            plan(Goal::BytesFpr { bytes: 1 << 20, fpr }),
+        ];
+        for result in refused {
+            let error = result.expect_err("not a rate");
+            assert!(
+                matches!(error, Error::Fpr(told) if told.to_bits() == fpr.to_bits()),
+                "{error}"
+            );
+        }
+    }
+    for keys in [MAX_KEYS + 1, 1 << 60, u64::MAX] {
+        let refused = [
+            F::Shape::fit(keys, 0.01),
+            plan(Goal::KeysFpr { keys, fpr: 0.01 }),
+            plan(Goal::KeysBytes { keys, bytes: 1 << 40 }),
+        ];
+        for result in refused {
+            let error = result.expect_err("too many keys");
+            let Error::Limit { what: "keys", asked, most: MAX_KEYS } = error else {
+                panic!("{error}")
+            };
+            assert_eq!(asked, keys);
+        }
+    }
+    let small = [
+        plan(Goal::KeysBytes { keys: 1000, bytes: 0 }),
+        plan(Goal::KeysBytes { keys: MAX_KEYS, bytes: 1 << 20 }),
+        plan(Goal::BytesFpr { bytes: 0, fpr: 0.01 }),
+        plan(Goal::BytesFpr { bytes: 63, fpr: 0.01 }),
+    ];
+    for result in small {
+        let error = result.expect_err("too little memory");
+        assert!(matches!(error, Error::Unreachable { .. }), "{error}");
+    }
+    let mut settings = Settings::default();
+    settings.set("no-such-setting", "1");
+    let goal = Goal::KeysFpr { keys: 1000, fpr: 0.01 };
+    assert!(matches!(solve::<F::Shape>(goal, &settings), Err(Error::Setting { .. })));
+    for setting in F::Shape::SETTINGS {
+        for value in ["", "x", "-1", "1.5", "0", "18446744073709551615", "99999999999999999999"] {
+            let mut settings = Settings::default();
+            settings.set(setting.name, value);
+            let error = solve::<F::Shape>(goal, &settings).expect_err("not a value for anything");
+            assert!(matches!(error, Error::Setting { .. }), "{}={value}: {error}", setting.name);
+        }
+    }
+}
+
+/// At the ends of what may be asked for there is an answer, whatever the settings.
+pub fn extreme_wishes_are_answered<F: Subject>() {
+    for settings in variants::<F::Shape>() {
+        for keys in [0, 1, MAX_KEYS] {
+            for fpr in [MIN_FPR, 1e-6, 1.0 - f64::EPSILON] {
+                for bytes in [0, 1, 64, 1 << 20, MAX_BYTES, u64::MAX] {
+                    let goals = [
+                        Goal::KeysFpr { keys, fpr },
+                        Goal::KeysBytes { keys, bytes },
+                        Goal::BytesFpr { bytes, fpr },
+                    ];
+                    for goal in goals {
+                        match solve::<F::Shape>(goal, &settings) {
+                            Ok(shape) => answers::<F>(goal, &shape),
+                            Err(Error::Limit { .. } | Error::Unreachable { .. }) => {}
+                            Err(error) => panic!("{goal:?} {settings:?}: {error}"),
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The shape is what was asked for.
+fn answers<F: Subject>(goal: Goal, shape: &F::Shape) {
+    let figures = shape.figures();
+    let met = match goal {
+        Goal::KeysFpr { keys, fpr } => figures.keys == keys && figures.fpr <= fpr * (1.0 + 1e-9),
+        Goal::KeysBytes { keys, bytes } => figures.keys == keys && figures.bytes <= bytes,
+        Goal::BytesFpr { bytes, fpr } => {
+            figures.bytes <= bytes && figures.fpr <= fpr * (1.0 + 1e-9)
+        }
+    };
+    assert!(met && (0.0..=1.0).contains(&figures.fpr), "{goal:?}: {shape:?}, {figures:?}");
+}
+
+/// Keys and rate give bytes; those bytes take those keys at that rate.
+pub fn planning_there_and_back_agrees<F: Subject>() {
+    let plan = |goal| solve::<F::Shape>(goal, &Settings::default());
+    for keys in [100, 1000, 10_000, 1_000_000, 1_000_000_000, 100_000_000_000] {
+        for fpr in [0.3, 0.1, 0.01, 1.0 / 256.0, 1e-3, 1e-5] {
+            let wish = Goal::KeysFpr { keys, fpr };
+            let shape = match plan(wish) {
+                Ok(shape) => shape,
+                Err(Error::Unreachable { .. }) => continue,
+                Err(error) => panic!("{wish:?}: {error}"),
+            };
+            let there = shape.figures();
+            assert!(there.keys == keys && there.fpr <= fpr * (1.0 + 1e-9), "{wish:?}: {there:?}");
+            let bytes = there.bytes;
+            let more = plan(Goal::BytesFpr { bytes, fpr }).expect("it fits").figures();
+            assert!(more.bytes <= bytes && more.fpr <= fpr * (1.0 + 1e-9), "{wish:?}: {more:?}");
+            assert!(more.keys as f64 >= keys as f64 * 0.999, "{wish:?}: only {} keys", more.keys);
+            let sharp = plan(Goal::KeysBytes { keys, bytes }).expect("it fits").figures();
+            assert!(sharp.bytes <= bytes && sharp.keys == keys, "{wish:?}: {sharp:?}");
+            assert!(sharp.fpr <= fpr * 1.02, "{wish:?}: a rate of {}", sharp.fpr);
+        }
+    }
+}
+
+/// A filter larger than the address space is an error, not the end of the program.
+pub fn what_does_not_fit_in_memory_is_an_error<F: Subject>() {
+    let wish = Goal::KeysFpr { keys: MAX_KEYS, fpr: 0.01 };
+    let error = match solve::<F::Shape>(wish, &Settings::default()) {
+        Ok(shape) => F::build(shape, &[][..]).expect_err("2^48 keys"),
+        Err(error) => error,
+    };
+    assert!(matches!(error, Error::Memory { .. } | Error::Limit { .. }), "{error}");
+}
+
+/// A reader that allows less than the file asks for says so; with just enough it reads.
+pub fn readers_keep_their_limit<F: Subject>() {
+    let file = golden(F::KIND);
+    let read = |bytes| Keyed::<F>::read(&file[..], &Limits { bytes });
+    for bytes in [0, 1, 64, file.len() as u64 - 1] {
+        let error = read(bytes).expect_err("more than it allows");
+        assert!(
+            matches!(error, Error::File(format::Error::Limit { what: "bytes", .. })),
+            "{error}"
+        );
+    }
+    assert!(read(file.len() as u64).is_ok());
+}

@@ -1,0 +1,184 @@
+//! No member is denied, however it is asked for and whatever it hashes to.
+
+use tamis::plan::solve;
+use tamis::{Error, Goal, Hash, HashId, Hasher, Keyed, Limits, Settings, Shape};
+
+use crate::keys::{Form, ORIGINS, extremes};
+use crate::{Effort, Subject, variants};
+
+/// The shape for `keys` at `fpr`; `None` where the kind cannot reach that rate.
+pub fn shape<F: Subject>(keys: u64, fpr: f64, settings: &Settings) -> Option<F::Shape> {
+    match solve(Goal::KeysFpr { keys, fpr }, settings) {
+        Ok(shape) => Some(shape),
+        Err(Error::Unreachable { .. }) => None,
+        Err(error) => panic!("{keys} keys at {fpr}: {error}"),
+    }
+}
+
+/// The bytes of the file.
+pub fn bytes<F: tamis::Stored>(filter: &Keyed<F>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    filter.write(&mut bytes).expect("a vector takes all");
+    bytes
+}
+
+fn all<F: Subject>(filter: &F, members: &[Hash], how: &str) {
+    if let Some(at) = members.iter().position(|key| !filter.contains(*key)) {
+        panic!("member {at} of {} is denied {how}", members.len());
+    }
+    let mut out = vec![false; members.len()];
+    filter.contains_each(members, &mut out);
+    if let Some(at) = out.iter().position(|yes| !yes) {
+        panic!("member {at} of {} is denied in a batch {how}", members.len());
+    }
+}
+
+fn never_denied<F: Subject>(shape: &F::Shape, hasher: Hasher, members: &[Hash], on_disk: bool) {
+    let filter = F::build(shape.clone(), members).expect("as many keys as it is for");
+    all(&filter, members, "after building");
+    let filter = Keyed::new(hasher, filter);
+    let written = bytes(&filter);
+    let read = Keyed::<F>::read(&written[..], &Limits::default()).expect("what was just written");
+    assert_eq!(read, filter);
+    all(read.filter(), members, "after reading");
+    if on_disk {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("filter.tamis");
+        filter.save(&path).expect("room for a file");
+        for open in [Keyed::<F>::open(&path), Keyed::<F>::open_verified(&path)] {
+            all(open.expect("what was just saved").filter(), members, "in a mapped file");
+        }
+    }
+}
+
+/// Through single queries and batches, after building, after reading, in a mapped file.
+pub fn no_member_is_denied<F: Subject>() {
+    let effort = Effort::now();
+    let mut random = effort.random(1);
+    let sizes = [(0, 300, 3000), (1, 300, 3000), (2, 300, 3000), (63, 300, 3000), (64, 300, 3000)];
+    let sizes = sizes.into_iter().chain([(65, 300, 3000), (1000, 100, 3000), (100_000, 1, 100)]);
+    let large = (effort == Effort::Soak).then_some((1_000_000, 0, 12));
+    for (keys, quick, soak) in sizes.chain(large) {
+        for fpr in [0.3, 0.01, 1e-4] {
+            let Some(shape) = shape::<F>(keys, fpr, &Settings::default()) else { continue };
+            for (id, form) in ORIGINS {
+                for round in 0..effort.times(quick, soak) {
+                    let hasher = Hasher::new(id, random.seed());
+                    let members = form.hashes(&hasher, random.word() >> 1, keys);
+                    never_denied::<F>(&shape, hasher, &members, round == 0);
+                }
+            }
+        }
+    }
+}
+
+/// The same for each way to set the kind up.
+pub fn no_member_is_denied_whatever_the_settings<F: Subject>() {
+    let effort = Effort::now();
+    let mut random = effort.random(2);
+    for settings in variants::<F::Shape>() {
+        for keys in [1, 65, 1000] {
+            let Some(shape) = shape::<F>(keys, 0.05, &settings) else { continue };
+            for _ in 0..effort.times(50, 2000) {
+                let hasher = Hasher::new(HashId::Fast, random.seed());
+                let members = Form::Integers.hashes(&hasher, 0, keys);
+                never_denied::<F>(&shape, hasher, &members, false);
+            }
+        }
+    }
+}
+
+/// A batch of any length, on a filter in the cache and on one that is not.
+pub fn batches_answer_as_single_queries_do<F: Subject>() {
+    let effort = Effort::now();
+    let mut random = effort.random(3);
+    let hasher = Hasher::new(HashId::Fast, random.seed());
+    let same = |filter: &F, keys: &[Hash], stale: bool| {
+        let mut out = vec![stale; keys.len() + 3];
+        filter.contains_each(keys, &mut out);
+        for (at, key) in keys.iter().enumerate() {
+            assert_eq!(out[at], filter.contains(*key), "key {at} of a batch of {}", keys.len());
+        }
+        assert_eq!(out[keys.len()..], [stale; 3], "answers past the keys are not touched");
+    };
+    for settings in variants::<F::Shape>() {
+        for keys in [0, 1, 100, effort.times(200_000, 20_000_000)] {
+            // So poor a rate that strangers get in and the answers are mixed.
+            let Some(shape) = shape::<F>(keys, 0.3, &settings) else { continue };
+            let members = Form::Integers.hashes(&hasher, 0, keys);
+            let filter = F::build(shape, &members[..]).expect("as many keys as it is for");
+            let mixed: Vec<Hash> = (0..keys.max(200) * 2)
+                .map(|_| match members.get(random.below(members.len() * 4)) {
+                    Some(member) => *member,
+                    None => random.hash(),
+                })
+                .collect();
+            for len in 0..=200 {
+                same(&filter, &mixed[..len], len % 2 == 0);
+                same(&filter, &mixed[mixed.len() - len..], len % 2 == 1);
+            }
+            same(&filter, &mixed, true);
+            same(&filter, &extremes(), false);
+        }
+    }
+}
+
+/// Keys that all hash alike, or nearly, or to the ends of the range: building ends, with the
+/// members in or with an error, and so does asking.
+pub fn degenerate_hashes_end_and_are_found<F: Subject>() {
+    const KEYS: usize = 1000;
+    let mut random = crate::keys::Random::new(4);
+    let mut sets: Vec<Vec<Hash>> = Vec::new();
+    for edge in extremes() {
+        sets.push(vec![edge; KEYS]);
+        sets.push((0..KEYS).map(|_| Hash { hi: edge.hi, lo: random.word() }).collect());
+        sets.push((0..KEYS).map(|_| Hash { hi: random.word(), lo: edge.lo }).collect());
+    }
+    sets.push((0..KEYS as u64).map(|i| Hash { hi: i, lo: i }).collect());
+    sets.push((0..KEYS as u64).map(|i| Hash { hi: i << 54, lo: u64::MAX - i }).collect());
+    sets.push(extremes());
+    for settings in variants::<F::Shape>() {
+        let Some(shape) = shape::<F>(KEYS as u64, 0.01, &settings) else { continue };
+        for members in &sets {
+            match F::build(shape.clone(), &members[..]) {
+                Ok(filter) => all(&filter, members, "though it was built"),
+                Err(error) => assert!(matches!(error, Error::Full { .. }), "{error}"),
+            }
+        }
+        let empty = F::build(shape, &[][..]).expect("nothing fits");
+        assert!(!extremes().iter().any(|key| empty.contains(*key)), "an empty filter has no keys");
+    }
+}
+
+/// Equal bytes for 1, 2, 3, 8 and more threads than there is work for.
+pub fn any_number_of_threads_makes_the_same_bytes<F: Subject>() {
+    let hasher = Hasher::new(HashId::Fast, [5, 6]);
+    for keys in [0, 10, 1000, 100_000] {
+        let shape = shape::<F>(keys, 0.01, &Settings::default()).expect("1 % is within reach");
+        let members = Form::Integers.hashes(&hasher, 0, keys);
+        let build = |threads| {
+            let filter = F::build_on(threads, shape.clone(), &members[..]);
+            bytes(&Keyed::new(hasher, filter.expect("as many keys as it is for")))
+        };
+        let one = build(1);
+        for threads in [0, 2, 3, 8, 100] {
+            assert!(build(threads) == one, "{keys} keys on {threads} threads");
+        }
+    }
+}
+
+/// More distinct keys than the shape is for are refused, on any number of threads.
+pub fn more_keys_than_it_is_for_are_refused<F: Subject>() {
+    let hasher = Hasher::new(HashId::Fast, [7, 8]);
+    for keys in [0u64, 1, 1000, 50_000] {
+        let shape = shape::<F>(keys, 1e-3, &Settings::default()).expect("0.1 % is within reach");
+        // A table may take a key for one that it has: a few more make sure.
+        let members = Form::Integers.hashes(&hasher, 0, keys + 1 + keys / 100);
+        for threads in [1, 3] {
+            match F::build_on(threads, shape.clone(), &members[..]) {
+                Err(Error::Full { keys: told }) => assert_eq!(told, shape.figures().keys),
+                other => panic!("{keys} keys and more on {threads} threads: {:?}", other.err()),
+            }
+        }
+    }
+}

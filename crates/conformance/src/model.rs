@@ -1,0 +1,235 @@
+//! Any sequence of operations, on two filters and on the truth.
+//!
+//! Two filters of one shape and one seed live beside two exact multisets. Each operation is done
+//! to both, and wherever they could disagree they are compared. A kind that cannot do something
+//! must say so and stay as it is. The random tests, the shrinking ones and the fuzzer all drive
+//! this one machine.
+
+use tamis::{
+    AnyFilter, Capability, Error, Goal, Hash, HashId, Hasher, Key, Keyed, Kind, Limits, Settings,
+};
+
+use crate::members::bytes;
+use crate::oracle::Oracle;
+
+/// One operation, on the first or the second filter.
+#[derive(Clone, Copy, Debug)]
+pub enum Op {
+    /// Puts the key in.
+    Insert(u64),
+    /// Takes the key out, if it is in.
+    Remove(u64),
+    /// Asks for the key.
+    Ask(u64),
+    /// Takes in the other filter.
+    Merge,
+    /// Keeps what the other filter has too.
+    Intersect,
+    /// Through a file and back.
+    Reread,
+    /// Begins anew.
+    Clear,
+}
+
+impl Op {
+    /// Every pair of numbers is an operation, most of them the common ones.
+    pub fn from_numbers(what: u8, key: u16) -> (usize, Self) {
+        let key = u64::from(key);
+        let op = match what >> 1 {
+            0..64 => Self::Insert(key),
+            64..92 => Self::Ask(key),
+            92..120 => Self::Remove(key),
+            120..122 => Self::Merge,
+            122..124 => Self::Intersect,
+            124..127 => Self::Reread,
+            _ => Self::Clear,
+        };
+        (usize::from(what & 1), op)
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Side {
+    filter: AnyFilter,
+    truth: Oracle,
+    /// The most keys that the filter may count.
+    used: u64,
+}
+
+/// Two filters and their truths.
+#[derive(Clone, Debug)]
+pub struct Model {
+    kind: Kind,
+    hasher: Hasher,
+    capacity: u64,
+    empty: AnyFilter,
+    sides: [Side; 2],
+    /// Keys are taken modulo this, so that they meet again.
+    universe: u64,
+}
+
+impl Model {
+    /// Two empty filters; `None` where the kind has no such shape.
+    pub fn new(
+        kind: Kind,
+        keys: u64,
+        fpr: f64,
+        settings: &Settings,
+        seed: [u64; 2],
+    ) -> Option<Self> {
+        let empty = match kind.build(1, Goal::KeysFpr { keys, fpr }, settings, &[][..]) {
+            Ok(empty) => empty,
+            Err(Error::Unreachable { .. } | Error::Setting { .. } | Error::Limit { .. }) => {
+                return None;
+            }
+            Err(error) => panic!("{kind} for {keys} keys at {fpr}: {error}"),
+        };
+        let side = Side { filter: empty.clone(), truth: Oracle::default(), used: 0 };
+        Some(Self {
+            kind,
+            hasher: Hasher::new(HashId::Fast, seed),
+            capacity: empty.figures().keys,
+            empty,
+            sides: [side.clone(), side],
+            universe: keys + keys / 2 + 2,
+        })
+    }
+
+    fn hash(&self, key: u64) -> Hash {
+        (key % self.universe).hash(&self.hasher)
+    }
+
+    /// Does one operation and compares.
+    pub fn step(&mut self, (side, op): (usize, Op)) {
+        match op {
+            Op::Insert(key) => self.insert(side, key % self.universe),
+            Op::Remove(key) => self.remove(side, key % self.universe),
+            Op::Ask(key) => self.compare(side, key % self.universe),
+            Op::Merge => self.merge(side),
+            Op::Intersect => self.intersect(side),
+            Op::Reread => self.reread(side),
+            Op::Clear => {
+                let side = &mut self.sides[side];
+                (side.filter, side.truth, side.used) = (self.empty.clone(), Oracle::default(), 0);
+            }
+        }
+        let side = &self.sides[side];
+        let len = side.filter.len();
+        assert!(len <= side.used, "{op:?}: it counts {len} keys and was given {}", side.used);
+        assert_eq!(side.filter.is_empty(), len == 0);
+    }
+
+    fn insert(&mut self, side: usize, key: u64) {
+        let hash = self.hash(key);
+        let Side { filter, truth, used } = &mut self.sides[side];
+        // A copy only where it may be needed: it costs as much as the filter is large.
+        let near_full = filter.len() >= self.capacity;
+        let before = (near_full || !self.kind.can(Capability::Insert)).then(|| filter.clone());
+        let known = filter.contains(hash);
+        match filter.insert(hash) {
+            Ok(()) => {
+                assert!(!near_full || known, "a full filter took a new key");
+                truth.insert(key);
+                *used += 1;
+            }
+            Err(Error::Full { keys }) => {
+                assert_eq!(keys, self.capacity);
+                assert!(*used >= keys, "full with {used} of {keys} keys");
+                assert_eq!(Some(&*filter), before.as_ref(), "changed, though it said it was full");
+            }
+            Err(error) => self.refused(side, error, Capability::Insert, before),
+        }
+        self.compare(side, key);
+    }
+
+    fn remove(&mut self, side: usize, key: u64) {
+        let hash = self.hash(key);
+        let Side { filter, truth, used } = &mut self.sides[side];
+        if truth.count(key) == 0 {
+            return;
+        }
+        let before = (!self.kind.can(Capability::Remove)).then(|| filter.clone());
+        match filter.remove(hash) {
+            Ok(removed) => {
+                assert!(removed, "a member was said to be surely not in");
+                truth.remove(key);
+                *used -= 1;
+            }
+            Err(error) => self.refused(side, error, Capability::Remove, before),
+        }
+        self.compare(side, key);
+    }
+
+    fn merge(&mut self, side: usize) {
+        let other = self.sides[1 - side].clone();
+        let Side { filter, truth, used } = &mut self.sides[side];
+        let before = Some(filter.clone());
+        match filter.merge(&other.filter) {
+            Ok(()) => {
+                truth.merge(&other.truth);
+                *used += other.used;
+            }
+            Err(Error::Full { keys }) => {
+                assert!(*used + other.used > keys, "no room for {} and {used}", other.used);
+                assert_eq!(Some(&*filter), before.as_ref(), "changed, though it did not merge");
+            }
+            Err(error) => self.refused(side, error, Capability::Merge, before),
+        }
+        self.compare_all(side);
+    }
+
+    fn intersect(&mut self, side: usize) {
+        let other = self.sides[1 - side].clone();
+        let Side { filter, truth, used } = &mut self.sides[side];
+        let before = Some(filter.clone());
+        match filter.intersect(&other.filter) {
+            Ok(()) => {
+                truth.intersect(&other.truth);
+                *used = (*used).min(other.used);
+            }
+            Err(error) => self.refused(side, error, Capability::Overlap, before),
+        }
+        self.compare_all(side);
+    }
+
+    fn reread(&mut self, side: usize) {
+        let filter = Keyed::new(self.hasher, self.sides[side].filter.clone());
+        let written = bytes(&filter);
+        let read = Keyed::<AnyFilter>::read(&written[..], &Limits::default());
+        let read = read.unwrap_or_else(|error| panic!("what was written is refused: {error}"));
+        assert_eq!(read, filter);
+        assert!(bytes(&read) == written, "other bytes the second time");
+        self.sides[side].filter = read.into_parts().1;
+        self.compare_all(side);
+    }
+
+    fn refused(&self, side: usize, error: Error, what: Capability, before: Option<AnyFilter>) {
+        let unsupported = matches!(error, Error::Unsupported { what: told, .. } if told == what);
+        assert!(unsupported && !self.kind.can(what), "{what}: {error}");
+        assert_eq!(Some(&self.sides[side].filter), before.as_ref(), "changed by what it cannot do");
+    }
+
+    fn compare(&self, side: usize, key: u64) {
+        let Side { filter, truth, .. } = &self.sides[side];
+        let (hash, count) = (self.hash(key), truth.count(key));
+        let yes = filter.contains(hash);
+        assert!(yes || count == 0, "key {key}, {count} times in, is denied");
+        match filter.count(hash) {
+            Ok(told) => {
+                assert!(told >= count, "key {key} is in {count} times, not {told}");
+                assert_eq!(told > 0, yes, "key {key}: {told} times in, and contained: {yes}");
+            }
+            Err(error) => self.refused(side, error, Capability::Count, Some(filter.clone())),
+        }
+    }
+
+    /// Compares every member, one by one and in a batch.
+    pub fn compare_all(&self, side: usize) {
+        let Side { filter, truth, .. } = &self.sides[side];
+        truth.iter().for_each(|(key, _)| self.compare(side, key));
+        let members: Vec<Hash> = truth.iter().map(|(key, _)| self.hash(key)).collect();
+        let mut out = vec![false; members.len()];
+        filter.contains_each(&members, &mut out);
+        assert!(!out.contains(&false), "a member is denied in a batch");
+    }
+}

@@ -1,0 +1,242 @@
+//! What each capability promises.
+
+use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
+use tamis::{
+    Count, Error, Full, Hash, HashId, Hasher, Insert, Keyed, Merge, Overlap, Remove, Settings,
+};
+
+use crate::keys::Form;
+use crate::members::{bytes, shape};
+use crate::model::{Model, Op};
+use crate::{Effort, Subject, variants};
+
+const HASHER: [u64; 2] = [21, 22];
+
+fn hashes(from: u64, count: u64) -> Vec<Hash> {
+    Form::Integers.hashes(&Hasher::new(HashId::Fast, HASHER), from, count)
+}
+
+fn build<F: Subject>(keys: u64, fpr: f64, members: &[Hash]) -> F {
+    let shape = shape::<F>(keys, fpr, &Settings::default()).expect("within reach");
+    F::build(shape, members).expect("no more keys than it is for")
+}
+
+/// Long sequences, on filters of one key and of thousands, for each way to set the kind up.
+pub fn random_operations_agree_with_the_oracle<F: Subject>() {
+    let effort = Effort::now();
+    let mut random = effort.random(23);
+    let variants = variants::<F::Shape>();
+    let sizes = [(1, 0.3), (3, 0.01), (17, 0.3), (100, 0.01), (2000, 0.05), (20_000, 0.01)];
+    let steps = effort.times(1_200_000, 100_000_000) / (variants.len() * sizes.len()) as u64;
+    for settings in &variants {
+        for (keys, fpr) in sizes {
+            let Some(mut model) = Model::new(F::KIND, keys, fpr, settings, random.seed()) else {
+                continue;
+            };
+            // Rare operations cost as much as the filter is large: as rare as that.
+            let rare = (keys / 16).max(1) as usize;
+            for _ in 0..steps {
+                let common = random.below(rare) > 0;
+                let what = if common { random.below(240) } else { random.below(256) };
+                model.step(Op::from_numbers(what as u8, random.word() as u16));
+            }
+            model.compare_all(0);
+            model.compare_all(1);
+        }
+    }
+}
+
+/// Short sequences that are made shorter until they show a fault as plainly as can be.
+pub fn short_random_operations_agree_with_the_oracle<F: Subject>() {
+    use proptest::prelude::*;
+    let effort = Effort::now();
+    let config = Config {
+        cases: effort.times(300, 100_000) as u32,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let rng = match effort {
+        Effort::Quick => TestRng::deterministic_rng(RngAlgorithm::ChaCha),
+        Effort::Soak => TestRng::from_seed(RngAlgorithm::ChaCha, &{
+            let mut random = effort.random(24);
+            std::array::from_fn::<u8, 32, _>(|_| random.word() as u8)
+        }),
+    };
+    let variants = variants::<F::Shape>();
+    let steps = proptest::collection::vec((any::<u8>(), any::<u16>()), 0..300);
+    let strategy = (1..40u64, 0..variants.len(), any::<[u64; 2]>(), steps);
+    let outcome =
+        TestRunner::new_with_rng(config, rng).run(&strategy, |(keys, variant, seed, steps)| {
+            if let Some(mut model) = Model::new(F::KIND, keys, 0.1, &variants[variant], seed) {
+                steps.iter().for_each(|(what, key)| model.step(Op::from_numbers(*what, *key)));
+                model.compare_all(0);
+                model.compare_all(1);
+            }
+            Ok(())
+        });
+    if let Err(TestError::Fail(reason, (keys, variant, seed, steps))) = outcome {
+        let steps: Vec<_> = steps.iter().map(|(what, key)| Op::from_numbers(*what, *key)).collect();
+        panic!("{keys} keys, {:?}, seed {seed:?}, {steps:?}: {reason}", variants[variant]);
+    }
+    outcome.expect("no reason to give up");
+}
+
+/// Thousands of refused insertions, and not a bit has moved.
+pub fn full_leaves_every_bit_as_it_was<F: Subject + Insert>() {
+    let effort = Effort::now();
+    let mut random = effort.random(25);
+    for keys in [0, 1, 10, 300] {
+        let mut full = build::<F>(keys, 0.01, &[]);
+        // Those that a table takes for ones it has do not fill it: go on until it says so.
+        let filled = (0..keys * 2 + 2).all(|_| full.insert(random.hash()).is_ok());
+        assert!(!filled, "{keys} keys are never enough");
+        let before = bytes(&Keyed::new(Hasher::new(HashId::Fast, HASHER), full.clone()));
+        for _ in 0..effort.times(5_000, 100_000) {
+            let key = random.hash();
+            if full.contains(key) {
+                continue;
+            }
+            assert_eq!(full.insert(key), Err(Full));
+            assert_eq!(full.insert_each(&[key, random.hash()]), Err(Full));
+            assert!(!full.contains(key), "a key that did not fit is in");
+        }
+        let after = bytes(&Keyed::new(Hasher::new(HashId::Fast, HASHER), full));
+        assert!(before == after, "a full filter has changed");
+    }
+}
+
+/// One by one, in batches, or at once: the same filter.
+pub fn inserting_is_building<F: Subject + Insert>() {
+    let members = hashes(0, 3000);
+    let built = build::<F>(3000, 0.01, &members);
+    let (mut single, mut batch) = (build::<F>(3000, 0.01, &[]), build::<F>(3000, 0.01, &[]));
+    members.iter().for_each(|key| single.insert(*key).expect("room"));
+    members.chunks(77).for_each(|keys| batch.insert_each(keys).expect("room"));
+    assert_eq!(single, built);
+    assert_eq!(batch, built);
+    // Those before the first that does not fit are in.
+    let mut short = build::<F>(1000, 0.01, &[]);
+    assert_eq!(short.insert_each(&members), Err(Full));
+    assert!(members[..1000].iter().all(|key| short.contains(*key)));
+}
+
+/// Members stay while others go; when all have gone, nearly nothing is left.
+pub fn what_is_removed_is_gone<F: Subject + Remove>() {
+    let members = hashes(0, 10_000);
+    let mut filter = build::<F>(10_000, 0.01, &members);
+    let (gone, kept) = members.split_at(5000);
+    assert!(gone.iter().all(|key| filter.remove(*key)));
+    assert!(kept.iter().all(|key| filter.contains(*key)), "a member went with another");
+    assert_eq!(filter.len(), 5000);
+    let ghosts = gone.iter().filter(|key| filter.contains(**key)).count();
+    assert!(ghosts < 200, "{ghosts} of 5000 that were removed are still seen");
+    assert!(kept.iter().all(|key| filter.remove(*key)));
+    let ghosts = members.iter().filter(|key| filter.contains(**key)).count();
+    assert!(ghosts < 10 && filter.is_empty(), "{ghosts} of 10000 that were removed are still seen");
+    // Room for as many again.
+    assert!(filter.insert_each(&members).is_ok() && members.iter().all(|k| filter.contains(*k)));
+}
+
+/// From one to far past what can be told.
+pub fn counts_are_never_under<F: Subject + Count + Insert>() {
+    let mut random = Effort::now().random(26);
+    for keys in [1u64, 10, 100] {
+        let mut filter = build::<F>(keys * 40, 0.01, &[]);
+        let limit = filter.count_limit();
+        assert!(limit >= 1);
+        let members: Vec<Hash> = (0..keys).map(|_| random.hash()).collect();
+        let mut exact = 0;
+        for times in 1..=40u64 {
+            for key in &members {
+                filter.insert(*key).expect("room");
+                let told = filter.count(*key);
+                assert!(told >= times, "{told} where it is {times}");
+                assert!(told == u64::MAX || told <= limit, "{told} past the limit {limit}");
+                exact += u64::from(told == times.min(limit));
+            }
+        }
+        let told = exact as f64 / (keys * 40.min(limit)) as f64;
+        assert!(told > 0.5, "only {told} of the counts that can be told are right");
+    }
+}
+
+/// Also in a filter of its own shape only, and with room for both only.
+pub fn a_merged_filter_has_the_members_of_both<F: Subject + Merge>() {
+    let (a, b) = (hashes(0, 600), hashes(400, 600));
+    let mut merged = build::<F>(1200, 0.01, &a);
+    merged.merge(&build::<F>(1200, 0.01, &b)).expect("room for both");
+    assert!(a.iter().chain(&b).all(|key| merged.contains(*key)));
+    assert!(merged.len() >= 1000 - 20 && merged.len() <= 1200, "{} keys", merged.len());
+    let strangers = hashes(1 << 40, 10_000);
+    let yeses = strangers.iter().filter(|key| merged.contains(**key)).count();
+    assert!(yeses < 300, "{yeses} of 10000 strangers got into a union at 1 %");
+    let nothing = build::<F>(1200, 0.01, &[]);
+    let before = merged.clone();
+    merged.merge(&nothing).expect("room for nothing");
+    assert_eq!(merged, before);
+}
+
+/// Another shape, and more keys than there is room for, are errors that change nothing.
+pub fn unlike_filters_do_not_merge<F: Subject + Merge>() {
+    let mut filter = build::<F>(1000, 0.01, &hashes(0, 600));
+    let before = filter.clone();
+    for other in [build::<F>(1001, 0.001, &[]), build::<F>(5000, 0.01, &[])] {
+        assert!(matches!(filter.merge(&other), Err(Error::Mismatch { what: "shape" })));
+    }
+    let much = build::<F>(1000, 0.01, &hashes(1000, 600));
+    assert!(matches!(filter.merge(&much), Err(Error::Full { keys: 1000 })));
+    assert_eq!(filter, before);
+    let [mut one, two] = [[1, 1], [2, 2]]
+        .map(|seed| Keyed::new(Hasher::new(HashId::Fast, seed), build::<F>(1000, 0.01, &[])));
+    assert!(matches!(one.merge(&two), Err(Error::Mismatch { what: "hash or seed" })));
+}
+
+/// Bit for bit.
+pub fn merging_is_building_the_union<F: Subject + Overlap>() {
+    let (a, b) = (hashes(0, 700), hashes(300, 800));
+    let mut merged = build::<F>(1500, 0.01, &a);
+    merged.merge(&build::<F>(1500, 0.01, &b)).expect("room for both");
+    assert_eq!(merged, build::<F>(1500, 0.01, &[a, b].concat()));
+}
+
+/// And lets in about as few strangers as the sparser of both; it can be saved like any other.
+pub fn an_intersection_keeps_common_members<F: Subject + Overlap>() {
+    let (a, b) = (hashes(0, 3000), hashes(2000, 3000));
+    let mut common = build::<F>(3000, 0.01, &a);
+    common.intersect(&build::<F>(3000, 0.01, &b)).expect("the same shape");
+    assert!(hashes(2000, 1000).iter().all(|key| common.contains(*key)));
+    let strangers = [hashes(0, 2000), hashes(3000, 2000), hashes(1 << 40, 6000)].concat();
+    let yeses = strangers.iter().filter(|key| common.contains(**key)).count();
+    assert!(yeses < 400, "{yeses} of 10000 that are not in both");
+    let keyed = Keyed::new(Hasher::new(HashId::Fast, HASHER), common);
+    let read = Keyed::<F>::read(&bytes(&keyed)[..], &tamis::Limits::default());
+    assert_eq!(read.expect("an intersection is a filter"), keyed);
+    let other = build::<F>(9000, 0.01, &[]);
+    assert!(keyed.into_parts().1.intersect(&other).is_err());
+}
+
+/// To a few percent, from nearly empty to full; 0 for none; duplicates count once.
+pub fn cardinality_is_estimated<F: Subject + Overlap>() {
+    let members = hashes(0, 20_000);
+    assert_eq!(build::<F>(20_000, 0.01, &[]).cardinality(), 0.0);
+    for count in [100, 1000, 10_000, 20_000] {
+        let filter = build::<F>(40_000, 0.01, &[&members[..count], &members[..count]].concat());
+        let off = filter.cardinality() / count as f64 - 1.0;
+        let most = 0.03 + 0.5 / (count as f64).sqrt();
+        assert!(off.abs() < most, "{count} keys: {:+.2} % off", off * 100.0);
+    }
+}
+
+/// 1 for the same, near 0 for nothing in common, in between for half, the same both ways.
+pub fn similarity_tells_like_from_unlike<F: Subject + Overlap>() {
+    let make = |from| build::<F>(20_000, 0.01, &hashes(from, 1000));
+    let (a, half, none) = (make(0), make(500), make(1000));
+    let like = |x: &F, y: &F| x.similarity(y).expect("the same shape");
+    assert!((like(&a, &a) - 1.0).abs() < 1e-12);
+    let (near, far) = (like(&a, &half), like(&a, &none));
+    assert_eq!(near, like(&half, &a));
+    assert!((0.45..0.65).contains(&near) && (0.0..0.2).contains(&far), "{near} {far}");
+    let empty = build::<F>(20_000, 0.01, &[]);
+    assert_eq!((like(&empty, &empty), like(&a, &empty)), (1.0, 0.0));
+    assert!(a.similarity(&build::<F>(30_000, 0.01, &[])).is_err());
+}

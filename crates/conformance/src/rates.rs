@@ -1,0 +1,151 @@
+//! Strangers get in as often as the shape states: not more, and not less.
+//!
+//! One filter has a rate of its own, a little off the average over all seeds, so the answers of
+//! one filter are not binomial around what its shape states. Pooled over `s` filters with `q`
+//! probes each, the variance is that of a binomial times `1 + q v / p`, with `v` the variance of
+//! the rate from filter to filter. For a Bloom filter of `m` bits `v` is about `k^2 p^2 / 12 m`:
+//! with `q` no larger than the number of keys the excess is a percent or two, and the binomial
+//! bounds mean what they say. So: many seeds, few probes each.
+
+use tamis::plan::Shape;
+use tamis::{HashId, Hasher, Settings};
+
+use crate::keys::{Form, Random};
+use crate::members::shape;
+use crate::{Effort, Subject, stats, variants};
+
+/// Yeses to `probes` strangers by each of `seeds` filters with `keys` keys.
+fn yeses<F: Subject>(
+    random: &mut Random,
+    shape: &F::Shape,
+    keys: u64,
+    seeds: u64,
+    probes: u64,
+) -> u64 {
+    let mut out = vec![false; probes as usize];
+    let mut yeses = 0;
+    for _ in 0..seeds {
+        let hasher = Hasher::new(HashId::Fast, random.seed());
+        let members = Form::Integers.hashes(&hasher, 0, keys);
+        let filter = F::build(shape.clone(), &members[..]).expect("as many keys as it is for");
+        let strangers = Form::Integers.hashes(&hasher, keys, probes);
+        filter.contains_each(&strangers, &mut out);
+        yeses += out.iter().filter(|yes| **yes).count() as u64;
+    }
+    yeses
+}
+
+/// Fills to capacity; the count must lie within the binomial bounds around the stated rate.
+fn as_stated<F: Subject>(
+    random: &mut Random,
+    keys: u64,
+    fpr: f64,
+    settings: &Settings,
+    trials: u64,
+) {
+    let Some(shape) = shape::<F>(keys, fpr, settings) else { return };
+    let stated = shape.figures();
+    assert!(stated.keys == keys && stated.fpr <= fpr * (1.0 + 1e-9), "{shape:?}: {stated:?}");
+    let seeds = trials / keys;
+    let count = yeses::<F>(random, &shape, keys, seeds, keys);
+    stats::check(&format!("{} {shape:?}", F::KIND), count, seeds * keys, stated.fpr);
+    let expected = stated.fpr * (seeds * keys) as f64;
+    // Enough to tell 2 %: six standard deviations are less.
+    if expected > 100_000.0 {
+        let off = count as f64 / expected - 1.0;
+        assert!(off.abs() < 0.02, "{} {shape:?}: {:+.2} % off", F::KIND, off * 100.0);
+    }
+}
+
+/// At capacity, at rates from 30 % to 2^-16.
+pub fn strangers_get_in_as_often_as_stated<F: Subject>() {
+    let effort = Effort::now();
+    let mut random = effort.random(11);
+    let rates =
+        [(0.3, 2, 50), (0.0103, 10, 200), (1.0 / 256.0, 10, 200), (1e-3, 10, 200), (1e-5, 10, 200)];
+    for (fpr, quick, soak) in rates {
+        let trials = effort.times(quick, soak) * 1_000_000;
+        as_stated::<F>(&mut random, 5000, fpr, &Settings::default(), trials);
+    }
+    let trials = effort.times(1_000_000, 100_000_000);
+    as_stated::<F>(&mut random, 5000, 1.0 / 65_536.0, &Settings::default(), trials);
+    as_stated::<F>(
+        &mut random,
+        100_000,
+        0.01,
+        &Settings::default(),
+        effort.times(10, 100) * 1_000_000,
+    );
+}
+
+/// Where the table is a few cache lines and approximations for large ones fail.
+pub fn strangers_get_in_as_often_as_stated_in_small_filters<F: Subject>() {
+    let effort = Effort::now();
+    let mut random = effort.random(12);
+    for keys in [10, 50, 200] {
+        for fpr in [0.3, 0.01] {
+            let trials = effort.times(5_000_000, 50_000_000);
+            as_stated::<F>(&mut random, keys, fpr, &Settings::default(), trials);
+        }
+    }
+}
+
+/// The rate that a half-filled filter is said to have.
+pub fn strangers_get_in_as_often_as_stated_at_half_load<F: Subject>() {
+    let effort = Effort::now();
+    let mut random = effort.random(13);
+    for fpr in [0.3, 0.01] {
+        let Some(shape) = shape::<F>(5000, fpr, &Settings::default()) else { continue };
+        let seeds = effort.times(2000, 40_000);
+        let count = yeses::<F>(&mut random, &shape, 2500, seeds, 5000);
+        let what = format!("{} {shape:?} at half load", F::KIND);
+        stats::check(&what, count, seeds * 5000, shape.fpr_at(2500));
+    }
+}
+
+/// The same for each way to set the kind up.
+pub fn strangers_get_in_as_often_as_stated_whatever_the_settings<F: Subject>() {
+    let effort = Effort::now();
+    let mut random = effort.random(14);
+    for settings in variants::<F::Shape>() {
+        let trials = effort.times(2_000_000, 100_000_000);
+        as_stated::<F>(&mut random, 5000, 0.05, &settings, trials);
+    }
+}
+
+/// A filter made under one seed takes the same keys, hashed under a related one, for strangers.
+pub fn another_seed_makes_members_strangers<F: Subject>() {
+    const KEYS: u64 = 200;
+    let effort = Effort::now();
+    let mut random = effort.random(15);
+    let Some(shape) = shape::<F>(KEYS, 0.02, &Settings::default()) else { return };
+    let pairs = effort.times(10_000, 200_000);
+    for (id, form) in crate::keys::ORIGINS {
+        let mut yeses = 0;
+        for pair in 0..pairs {
+            let [a, b] = related_seeds(&mut random, pair);
+            let members = form.hashes(&Hasher::new(id, a), 0, KEYS);
+            let filter = F::build(shape.clone(), &members[..]).expect("as many keys as it is for");
+            let others = form.hashes(&Hasher::new(id, b), 0, KEYS);
+            yeses += others.iter().filter(|key| filter.contains(**key)).count() as u64;
+        }
+        let what = format!("{} {id:?} {form:?} under a related seed", F::KIND);
+        stats::check(&what, yeses, pairs * KEYS, shape.figures().fpr);
+    }
+}
+
+/// Two seeds that differ as little as two seeds can: a bit, a step, their order.
+pub fn related_seeds(random: &mut Random, pair: u64) -> [[u64; 2]; 2] {
+    // Small numbers are what people give by hand.
+    let [x, y] = if pair % 2 == 0 { random.seed() } else { [pair, pair + 1] };
+    let bit = 1 << random.below(64);
+    let other = match pair / 2 % 6 {
+        0 => [x ^ bit, y],
+        1 => [x, y ^ bit],
+        2 => [y, x],
+        3 => [x.wrapping_add(1), y],
+        4 => [x, y.wrapping_sub(1)],
+        _ => [x ^ bit, y ^ bit],
+    };
+    [[x, y], other]
+}
