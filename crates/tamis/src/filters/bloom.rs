@@ -147,7 +147,7 @@ impl Shape for BloomShape {
 /// let mut seen = Keyed::<Bloom>::with_capacity(1000, 0.01)?;
 /// seen.insert("apple")?;
 /// assert!(seen.contains("apple"));
-/// # Ok::<_, tamis::Error>(())
+/// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bloom {

@@ -138,7 +138,7 @@ impl Shape for SplitBlockBloomShape {
 /// let mut seen = Keyed::<SplitBlockBloom>::with_capacity(1_000_000, 0.01)?;
 /// seen.insert("apple")?;
 /// assert!(seen.contains("apple"));
-/// # Ok::<_, tamis::Error>(())
+/// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct SplitBlockBloom {
