@@ -67,23 +67,22 @@ pub fn absurd_wishes_are_refused<F: Subject>() {
 
 /// At the ends of what may be asked for there is an answer, whatever the settings.
 pub fn extreme_wishes_are_answered<F: Subject>() {
+    const RATES: [f64; 2] = [MIN_FPR, 1.0 - f64::EPSILON];
+    const BYTES: [u64; 4] = [0, 64, MAX_BYTES, u64::MAX];
     for settings in variants::<F::Shape>() {
+        let mut goals = Vec::new();
         for keys in [0, 1, MAX_KEYS] {
-            for fpr in [MIN_FPR, 1e-6, 1.0 - f64::EPSILON] {
-                for bytes in [0, 1, 64, 1 << 20, MAX_BYTES, u64::MAX] {
-                    let goals = [
-                        Goal::KeysFpr { keys, fpr },
-                        Goal::KeysBytes { keys, bytes },
-                        Goal::BytesFpr { bytes, fpr },
-                    ];
-                    for goal in goals {
-                        match solve::<F::Shape>(goal, &settings) {
-                            Ok(shape) => answers::<F>(goal, &shape),
-                            Err(Error::Limit { .. } | Error::Unreachable { .. }) => {}
-                            Err(error) => panic!("{goal:?} {settings:?}: {error}"),
-                        }
-                    }
-                }
+            goals.extend(RATES.map(|fpr| Goal::KeysFpr { keys, fpr }));
+            goals.extend(BYTES.map(|bytes| Goal::KeysBytes { keys, bytes }));
+        }
+        for bytes in BYTES {
+            goals.extend(RATES.map(|fpr| Goal::BytesFpr { bytes, fpr }));
+        }
+        for goal in goals {
+            match solve::<F::Shape>(goal, &settings) {
+                Ok(shape) => answers::<F>(goal, &shape),
+                Err(Error::Limit { .. } | Error::Unreachable { .. }) => {}
+                Err(error) => panic!("{goal:?} {settings:?}: {error}"),
             }
         }
     }
