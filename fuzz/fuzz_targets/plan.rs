@@ -1,0 +1,5 @@
+//! Arbitrary wishes.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tamis_fuzz::plan(bytes));

@@ -1,0 +1,53 @@
+//! The fuzz targets on what was found so far, on golden files, and on chance.
+
+use std::fs;
+
+use conformance::Effort;
+use conformance::attack::accident;
+use conformance::files::testdata;
+
+/// Every file that is kept, then `quick` inputs: mutations of the kept ones and pure noise.
+fn replay(target: fn(&[u8]), salt: u64, quick: u64) {
+    let folders = ["golden", "corrupt"].map(testdata);
+    let files = folders.iter().flat_map(|folder| fs::read_dir(folder).expect("a folder of files"));
+    let mut kept: Vec<Vec<u8>> = files
+        .map(|file| fs::read(file.expect("a file").path()).expect("a readable file"))
+        .collect();
+    kept.sort();
+    assert!(!kept.is_empty());
+    kept.iter().for_each(|bytes| target(bytes));
+    let effort = Effort::now();
+    let mut random = effort.random(salt);
+    for _ in 0..effort.times(quick, quick * 1000) {
+        let input = if random.below(2) == 0 {
+            (0..random.below(300)).map(|_| random.word() as u8).collect()
+        } else {
+            let mut bytes = kept[random.below(kept.len())].clone();
+            for _ in 0..=random.below(3) {
+                bytes = accident(&bytes, &mut random);
+            }
+            bytes
+        };
+        target(&input);
+    }
+}
+
+#[test]
+fn containers_of_any_bytes() {
+    replay(tamis_fuzz::container, 61, 20_000);
+}
+
+#[test]
+fn filters_of_any_bytes() {
+    replay(tamis_fuzz::read, 62, 20_000);
+}
+
+#[test]
+fn operations_in_any_order() {
+    replay(tamis_fuzz::ops, 63, 20_000);
+}
+
+#[test]
+fn wishes_of_any_size() {
+    replay(tamis_fuzz::plan, 64, 5_000);
+}
