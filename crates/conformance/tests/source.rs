@@ -1,0 +1,61 @@
+//! What the sources themselves must keep to.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).to_path_buf()
+}
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes()[0] == b'.');
+        if path.is_dir() && !path.ends_with("target") && !hidden {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// Lines with the keyword in code: comments and longer words do not count.
+fn unsafe_lines(path: &Path) -> usize {
+    let text = fs::read_to_string(path).expect("a source file");
+    let code = text.lines().map(|line| line.split("//").next().unwrap_or(""));
+    let keyword = concat!("un", "safe");
+    let words =
+        |line: &str| line.split(|c: char| !c.is_alphanumeric() && c != '_').any(|w| w == keyword);
+    code.filter(|line| words(line)).count()
+}
+
+#[test]
+fn unsafe_code_is_in_bits_alone() {
+    let mut paths = Vec::new();
+    sources(&root(), &mut paths);
+    let bits = root().join("crates/bits/src");
+    // A global allocator cannot be had without: it counts memory in tests and is never shipped.
+    let counting = root().join("crates/conformance/src/allocation.rs");
+    let (allowed, others): (Vec<_>, Vec<_>) =
+        paths.into_iter().partition(|path| path.starts_with(&bits) || *path == counting);
+    for path in others {
+        assert_eq!(unsafe_lines(&path), 0, "{}", path.display());
+    }
+    let count: usize = allowed.iter().map(|path| unsafe_lines(path)).sum();
+    println!("{count} lines");
+    assert!(count > 0, "the search finds nothing");
+}
+
+#[test]
+fn readers_of_hostile_bytes_are_held_to_checked_arithmetic() {
+    let manifest = |of: &str| fs::read_to_string(root().join(of)).expect("a manifest");
+    let format = manifest("crates/format/Cargo.toml");
+    for lint in ["arithmetic_side_effects", "cast_possible_truncation", "indexing_slicing"] {
+        assert!(format.contains(&format!("{lint} = \"deny\"")), "{lint}");
+    }
+    for of in ["crates/format/Cargo.toml", "crates/tamis/Cargo.toml"] {
+        assert!(manifest(of).contains("unsafe_code = \"forbid\""), "{of}");
+    }
+    let release = "[profile.release.package.tamis-format]\noverflow-checks = true";
+    assert!(manifest("Cargo.toml").contains(release));
+}
