@@ -87,6 +87,9 @@ pub fn recompute(bytes: &mut [u8]) {
     put(bytes, SUM, xxh3_64(&covered));
 }
 
+/// A section's name and its words.
+pub type Section = ([u8; 8], Vec<u64>);
+
 /// A file taken apart, to be put together again with something else in it.
 #[derive(Clone, Debug)]
 pub struct Parts {
@@ -95,7 +98,7 @@ pub struct Parts {
     /// Words 2 to 6: keys, seed, two zeros.
     pub rest: [u64; 5],
     /// Names and contents.
-    pub sections: Vec<([u8; 8], Vec<u64>)>,
+    pub sections: Vec<Section>,
 }
 
 impl Parts {
@@ -191,7 +194,7 @@ pub fn forgeries(bytes: &[u8], random: &mut Random) -> Vec<Vec<u8>> {
         }
     }
     for index in 0..sound.sections.len() {
-        let mut change = |with: &mut dyn FnMut(&mut Vec<([u8; 8], Vec<u64>)>)| {
+        let mut change = |with: &mut dyn FnMut(&mut Vec<Section>)| {
             let mut parts = sound.clone();
             with(&mut parts.sections);
             out.push(parts.forge());

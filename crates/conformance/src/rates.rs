@@ -154,7 +154,7 @@ pub fn another_seed_makes_members_strangers<F: Subject>() {
 /// Two seeds that differ as little as two seeds can: a bit, a step, their order.
 pub fn related_seeds(random: &mut Random, pair: u64) -> [[u64; 2]; 2] {
     // Small numbers are what people give by hand.
-    let [x, y] = if pair % 2 == 0 { random.seed() } else { [pair, pair + 1] };
+    let [x, y] = if pair.is_multiple_of(2) { random.seed() } else { [pair, pair + 1] };
     let bit = 1 << random.below(64);
     let other = match pair / 2 % 6 {
         0 => [x ^ bit, y],
