@@ -157,7 +157,8 @@ pub fn solve<S: Shape>(goal: Goal, settings: &Settings) -> Result<S, Error> {
             // From a rate so poor that anything meets it, towards the smallest, in log2.
             let (mut fits, mut fails) = (-0.001f64, MIN_FPR.log2());
             let mut best = fit(keys, fits.exp2()).ok().filter(within(bytes)).ok_or(small)?;
-            for _ in 0..48 {
+            // To a millionth of a bit: each step may cost a kind an exact calculation.
+            while fits - fails > 1e-6 {
                 let middle = f64::midpoint(fits, fails);
                 match fit(keys, middle.exp2()).ok().filter(within(bytes)) {
                     Some(shape) => (fits, best) = (middle, shape),
