@@ -151,7 +151,7 @@ macro_rules! define_kinds {
                 match self { $(
                     Self::$type(filter) => define_kinds!(@if insert in [$($can)*] {
                         let inserted = filter.insert_each(keys);
-                        inserted.map_err(|Full| Error::Full { keys: filter.shape().figures().keys })
+                        inserted.map_err(|Full| Error::Full { keys: filter.shape().keys() })
                     } $type Insert),
                 )* }
             }

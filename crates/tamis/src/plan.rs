@@ -33,6 +33,11 @@ pub trait Shape: Clone + fmt::Debug + PartialEq {
     /// What this shape promises.
     fn figures(&self) -> Figures;
 
+    /// Keys that it is for: of its figures the one that is asked for while keys come in.
+    fn keys(&self) -> u64 {
+        self.figures().keys
+    }
+
     /// The rate to expect while it holds so many keys.
     fn fpr_at(&self, keys: u64) -> f64;
 }

@@ -307,6 +307,11 @@ impl Shape for BloomGShape {
         shape(lines, probes)
     }
 
+    /// Without the exact rate, which costs far more than an insertion.
+    fn keys(&self) -> u64 {
+        self.keys
+    }
+
     fn figures(&self) -> Figures {
         Figures {
             keys: self.keys,

@@ -74,7 +74,7 @@ fn build_by_inserting<F: Insert>(mut empty: F, mut keys: impl KeySource) -> Resu
         if run.is_empty() {
             return Ok(empty);
         }
-        let most = empty.shape().figures().keys;
+        let most = empty.shape().keys();
         empty.insert_each(run).map_err(|Full| Error::Full { keys: most })?;
     }
 }
