@@ -6,8 +6,8 @@ use conformance::Effort;
 use conformance::attack::accident;
 use conformance::files::testdata;
 
-/// Every file that is kept, then `quick` inputs: mutations of the kept ones and pure noise.
-fn replay(target: fn(&[u8]), salt: u64, quick: u64) {
+/// Every file that is kept, then `quick` inputs, or `soak` in a long run: mutations of the kept ones and pure noise.
+fn replay(target: fn(&[u8]), salt: u64, quick: u64, soak: u64) {
     let folders = ["golden", "corrupt"].map(testdata);
     let files = folders.iter().flat_map(|folder| fs::read_dir(folder).expect("a folder of files"));
     let mut kept: Vec<Vec<u8>> = files
@@ -18,7 +18,7 @@ fn replay(target: fn(&[u8]), salt: u64, quick: u64) {
     kept.iter().for_each(|bytes| target(bytes));
     let effort = Effort::now();
     let mut random = effort.random(salt);
-    for _ in 0..effort.times(quick, quick * 1000) {
+    for _ in 0..effort.times(quick, soak) {
         let input = if random.below(2) == 0 {
             (0..random.below(300)).map(|_| random.word() as u8).collect()
         } else {
@@ -34,20 +34,20 @@ fn replay(target: fn(&[u8]), salt: u64, quick: u64) {
 
 #[test]
 fn containers_of_any_bytes() {
-    replay(tamis_fuzz::container, 61, 20_000);
+    replay(tamis_fuzz::container, 61, 20_000, 100_000_000);
 }
 
 #[test]
 fn filters_of_any_bytes() {
-    replay(tamis_fuzz::read, 62, 20_000);
+    replay(tamis_fuzz::read, 62, 20_000, 10_000_000);
 }
 
 #[test]
 fn operations_in_any_order() {
-    replay(tamis_fuzz::ops, 63, 20_000);
+    replay(tamis_fuzz::ops, 63, 20_000, 10_000_000);
 }
 
 #[test]
 fn wishes_of_any_size() {
-    replay(tamis_fuzz::plan, 64, 5_000);
+    replay(tamis_fuzz::plan, 64, 1_000, 200_000);
 }
