@@ -46,7 +46,7 @@ pub fn all(args: &Args) -> Result<Vec<Box<dyn Contender>>> {
             "bloomfilter default",
             bloom_bytes,
             move |members| {
-                let seed = [seed as u8; 32];
+                let seed = std::array::from_fn(|i| (mix64(seed) >> i) as u8);
                 let filter = Bloom::<u64>::new_with_seed(bloom_bytes, keys, &seed);
                 let mut filter = filter.map_err(|error| anyhow!(error))?;
                 members.iter().for_each(|key| filter.set(key));
