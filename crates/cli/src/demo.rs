@@ -12,7 +12,9 @@ use anstyle::{AnsiColor, Style};
 use anyhow::{Context, Result, ensure};
 use comfy_table::{CellAlignment, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
-use tamis::{AnyFilter, Goal, Hash, HashId, Hasher, Hashes, Key, Keyed, Kind, Settings};
+use tamis::{
+    AnyFilter, Capability, Goal, Hash, HashId, Hasher, Hashes, Key, Keyed, Kind, Settings,
+};
 
 const WORDS: usize = 50_000;
 const INTEGERS: u64 = 1_000_000;
@@ -40,8 +42,7 @@ pub fn run(_: &Args) -> Result<()> {
 
     let hashes = Hashed {
         members: words.iter().map(|word| word.hash(&hasher)).collect(),
-        // Upper case, which no word here has.
-        strangers: words.iter().map(|word| word.to_uppercase().hash(&hasher)).collect(),
+        strangers: words.iter().map(|word| misspelt(word).hash(&hasher)).collect(),
     };
     let mut of_words = Vec::new();
     for kind in Kind::ALL {
@@ -62,12 +63,9 @@ pub fn run(_: &Args) -> Result<()> {
     bar.finish_and_clear();
 
     let title = |text: &str| anstream::println!("\n{BOLD}{text}{BOLD:#}\n");
-    title(&format!(
-        "{INTEGERS} integers, {STRANGERS} strangers, at most {} % taken in",
-        FPR * 100.0
-    ));
-    anstream::println!("{}", table(&of_integers));
-    title("Bits a key, by how many strangers are taken in");
+    title(&format!("{INTEGERS} integers, {STRANGERS} strangers, at most {} % let in", FPR * 100.0));
+    anstream::println!("{}\n{DIM}{}{DIM:#}", table(&of_integers), legend());
+    title("Bits a key, by how many strangers are let in");
     anstream::println!("{}", plot());
     title("A spell checker");
     story(&words, letters, &of_words);
@@ -75,8 +73,8 @@ pub fn run(_: &Args) -> Result<()> {
     let asked = Kind::ALL.len() as u64 * 2 * (WORDS as u64 + INTEGERS);
     title("All in all");
     anstream::println!(
-        "{} filters built, saved, opened and verified; {asked} times a member was asked for, \
-         {denied} times denied; {:.1} s.",
+        "{} filters built, saved, opened and verified in {:.1} s.\n\
+         {asked} times a member was asked for, {denied} times it was denied.",
         2 * Kind::ALL.len(),
         start.elapsed().as_secs_f64()
     );
@@ -132,7 +130,7 @@ struct Seen {
     bytes: u64,
     bits_per_key: f64,
     promised: f64,
-    taken_in: f64,
+    let_in: f64,
     denied: u64,
     query_ns: f64,
     file_bytes: u64,
@@ -161,7 +159,7 @@ fn seen(kind: Kind, hashes: &Hashed, hasher: Hasher, folder: &Path) -> Result<Se
         bytes: figures.bytes,
         bits_per_key: figures.bits_per_key(),
         promised: figures.fpr,
-        taken_in: yes as f64 / strangers,
+        let_in: yes as f64 / strangers,
         denied,
         query_ns,
         file_bytes: std::fs::metadata(&path)?.len(),
@@ -181,18 +179,18 @@ fn answers(filter: &AnyFilter, keys: &[Hash]) -> u64 {
 
 fn table(all: &[Seen]) -> Table {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
-    table.set_header(["kind", "bits/key", "promised", "taken in", "denied", "ns/query", "can"]);
+    table.load_style(presets::UTF8_BORDERS_ONLY);
+    table.set_header(["kind", "bits/key", "promised", "let in", "denied", "query", "can"]);
     for seen in all {
-        let can: Vec<_> = seen.kind.capabilities().iter().map(|can| can.name()).collect();
+        let can = |can: &Capability| if seen.kind.can(*can) { initial(*can) } else { '·' };
         table.add_row([
             seen.kind.name().to_owned(),
             format!("{:.2}", seen.bits_per_key),
             format!("{:.3} %", seen.promised * 100.0),
-            format!("{:.3} %", seen.taken_in * 100.0),
+            format!("{:.3} %", seen.let_in * 100.0),
             seen.denied.to_string(),
-            format!("{:.1}", seen.query_ns),
-            can.join(" "),
+            format!("{:.1} ns", seen.query_ns),
+            known_capabilities().iter().map(can).collect(),
         ]);
     }
     for column in table.column_iter_mut().skip(1).take(5) {
@@ -201,14 +199,29 @@ fn table(all: &[Seen]) -> Table {
     table
 }
 
-/// Bits a key against the rate: a line of marks a rate, from 0 to as many bits as 64 columns take.
+/// Those that some kind has.
+fn known_capabilities() -> Vec<Capability> {
+    let known = |can: &Capability| Kind::ALL.iter().any(|kind| kind.can(*can));
+    Capability::ALL.into_iter().filter(known).collect()
+}
+
+fn initial(can: Capability) -> char {
+    can.name().chars().next().unwrap_or('?')
+}
+
+fn legend() -> String {
+    let names: Vec<_> = known_capabilities().iter().map(|can| can.name()).collect();
+    format!("can: {}", names.join(", "))
+}
+
+/// Bits a key against the rate: a line of marks a rate, from 0 to as many bits as the columns take.
 ///
 /// ```text
 ///  1 in 10     │  ╵·   A  B
 ///  1 in 100    │       ╵·····   A B
 /// ```
 fn plot() -> String {
-    const COLUMNS: usize = 64;
+    const COLUMNS: usize = 60;
     const COLOURS: [AnsiColor; 6] = [
         AnsiColor::Green,
         AnsiColor::Blue,
@@ -221,7 +234,7 @@ fn plot() -> String {
         let goal = Goal::KeysFpr { keys: INTEGERS, fpr };
         kind.plan(goal, &Settings::default()).ok().map(|figures| figures.bits_per_key())
     };
-    // Four columns for five bits or so; what lies further right is not worth the room.
+    // Twice the bound at the last rate; what lies further right is only named.
     let most = 2.0 * -RATES[RATES.len() - 1].log2();
     let column = |bits: f64| (bits / most * (COLUMNS - 1) as f64).round() as usize;
     let letter = |index: usize| char::from(b'A' + index as u8);
@@ -240,7 +253,7 @@ fn plot() -> String {
             let free = (column(bits)..COLUMNS).find(|at| marks[*at].0 == ' ');
             match free {
                 Some(at) => marks[at] = (letter(index), colour(index)),
-                None => write!(beyond, " {}", letter(index)).expect("a string takes all"),
+                None => beyond.push(letter(index)),
             }
         }
         let _ = write!(out, "{:>11} ", format!("1 in {:.0}", 1.0 / rate));
@@ -266,20 +279,26 @@ fn plot() -> String {
     out
 }
 
+/// One letter of the word made into one that no word here has.
+fn misspelt(word: &str) -> String {
+    let at = word.len() / 2;
+    [&word[..at], "k", &word[at + 1..]].concat()
+}
+
 fn story(words: &[String], letters: usize, all: &[Seen]) {
     let smallest = all.iter().min_by_key(|seen| seen.bytes).expect("there are kinds");
-    let some: Vec<_> =
-        words.iter().step_by(WORDS / 6).skip(1).take(5).map(String::as_str).collect();
+    let some: Vec<_> = words.iter().step_by(WORDS / 5).skip(1).map(String::as_str).collect();
+    let kilobytes = |bytes: u64| bytes as f64 / 1000.0;
     anstream::println!(
-        "{WORDS} made-up words ({}, …) are {letters} letters. A {} filter\n\
-         knows all of them in {} bytes, {:.0} times less; on disk {} bytes. It lets\n\
-         {:.2} % of the misspelt ones pass, and never marks a word that is right.",
+        "{WORDS} made-up words ({}, …)\nare {:.0} kB of text. A {} filter of them is {:.0} kB, \
+         {:.1} times less,\nin memory as on disk. It passes {:.2} % of the misspelt ones, \
+         and every right one.",
         some.join(", "),
+        kilobytes(letters as u64),
         smallest.kind,
-        smallest.bytes,
-        letters as f64 / smallest.bytes as f64,
-        smallest.file_bytes,
-        smallest.taken_in * 100.0,
+        kilobytes(smallest.file_bytes),
+        letters as f64 / smallest.file_bytes as f64,
+        smallest.let_in * 100.0,
     );
 }
 
@@ -292,6 +311,7 @@ mod tests {
         let words = words();
         assert_eq!(words.len(), WORDS);
         assert!(words.iter().all(|word| word.bytes().all(|byte| byte.is_ascii_lowercase())));
+        assert!(words.iter().all(|word| words.binary_search(&misspelt(word)).is_err()));
         assert!(words.iter().all(|word| (2..=15).contains(&word.len())));
     }
 

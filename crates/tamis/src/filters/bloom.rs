@@ -176,7 +176,7 @@ impl Bloom {
 /// side by side, and three pairs in four end it. The first stands alone because a stranger's
 /// second read is in vain half of the time, which counts once the bits are not in the cache.
 #[inline(always)]
-fn all_set(words: &[u64], bits: u64, probes: u32, key: Hash) -> bool {
+pub(super) fn all_set(words: &[u64], bits: u64, probes: u32, key: Hash) -> bool {
     let mut walk = key.probes(bits);
     let mut next = || {
         let place = walk.next().unwrap_or(0);
