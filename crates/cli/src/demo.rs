@@ -312,7 +312,7 @@ mod tests {
         assert_eq!(words.len(), WORDS);
         assert!(words.iter().all(|word| word.bytes().all(|byte| byte.is_ascii_lowercase())));
         assert!(words.iter().all(|word| words.binary_search(&misspelt(word)).is_err()));
-        assert!(words.iter().all(|word| (2..=15).contains(&word.len())));
+        assert!(words.iter().all(|word| (2..=18).contains(&word.len())));
     }
 
     #[test]

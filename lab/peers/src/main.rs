@@ -12,7 +12,7 @@ use anyhow::Result;
 use clap::Parser;
 use comfy_table::{CellAlignment, Table, presets};
 use tamis::{Build, Goal, Hash, Key, SplitBlockBloom};
-use tamis_cli::bench::harness::{Contender, Keys, Metric, Outcome, Ratio, race};
+use tamis_cli::bench::harness::{Keys, Metric, Outcome, Ratio, race};
 use tamis_cli::bench::{Args, compare, ours, table};
 
 #[derive(Parser)]
@@ -34,11 +34,11 @@ fn main() -> ExitCode {
 
 fn run(args: &Args) -> Result<()> {
     keep_memory()?;
-    let ours = ours(args)?;
-    let count = ours.len();
-    let mut contenders = ours;
-    let others = peers::all(args)?.into_iter().chain(floors::all(args)?);
-    contenders.extend(others.filter(|other: &Box<dyn Contender>| args.wants(other.name())));
+    let mut contenders = ours(args)?;
+    let count = contenders.len();
+    contenders.extend(peers::all(args)?);
+    contenders.extend(floors::all(args)?);
+    contenders.retain(|contender| args.wants(contender.name()));
     let Some(outcomes) = compare(args, contenders)? else { return Ok(()) };
     if args.json {
         return Ok(());

@@ -85,7 +85,7 @@ pub fn ours(args: &Args) -> Result<Vec<Box<dyn Contender>>> {
         match harness::ours(*kind, args.goal(), args.hasher()) {
             Ok(contender) => ours.push(contender),
             Err(error) if args.filter.iter().all(|filter| filter != kind.name()) => {
-                anstream::eprintln!("{kind} is left out: {error}")
+                anstream::eprintln!("{kind} is left out: {error}");
             }
             Err(error) => return Err(error.context(kind.name())),
         }
