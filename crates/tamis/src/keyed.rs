@@ -113,9 +113,15 @@ impl<F: Filter> Keyed<F> {
 
     /// Whether each key may be a member, faster than one by one.
     pub fn contains_each<K: Key>(&self, keys: &[K]) -> Vec<bool> {
-        let hashes: Vec<Hash> = keys.iter().map(|key| self.hash(key)).collect();
+        // In runs whose hashes stay in the nearest cache between being made and being used.
+        const RUN: usize = 512;
         let mut out = vec![false; keys.len()];
-        self.filter.contains_each(&hashes, &mut out);
+        let mut hashes = Vec::with_capacity(keys.len().min(RUN));
+        for (keys, out) in keys.chunks(RUN).zip(out.chunks_mut(RUN)) {
+            hashes.clear();
+            hashes.extend(keys.iter().map(|key| self.hash(key)));
+            self.filter.contains_each(&hashes, out);
+        }
         out
     }
 

@@ -217,7 +217,7 @@ impl Filter for CountingBloom {
 
     #[inline]
     fn contains(&self, key: Hash) -> bool {
-        self.probes(key).all(|place| set::get(&self.shadow, place))
+        bloom::all_set(&self.shadow, self.shape.counters, self.shape.probes, key)
     }
 
     /// Keys inserted less keys removed.

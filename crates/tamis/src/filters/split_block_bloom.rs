@@ -23,7 +23,7 @@ use bits::simd::{self, BLOCK_WORDS, Isa};
 use bits::{Words, range, set};
 use format::{Name, Reader, Writer};
 
-use super::{build_by_inserting, check_same, cosine, sum_of_keys, usize_words};
+use super::{check_same, cosine, sum_of_keys, usize_words};
 use crate::error::{Error, Full};
 use crate::filter::{Build, Filter, Insert, KeySource, Merge, Overlap, Persist};
 use crate::hash::Hash;
@@ -31,6 +31,10 @@ use crate::plan::{Figures, MAX_BYTES, MAX_KEYS, Settings, Shape};
 
 const BITS: Name = Name::new("bits");
 const BLOCK_BYTES: u64 = 32;
+/// Memory that building on several threads may take besides the filter.
+const SPARE_BYTES: u64 = 1 << 28;
+/// Keys that take longer to insert than a thread takes to start.
+const WORTH_A_THREAD: usize = 1 << 14;
 /// Lanes of a block, and bits of a lane.
 const LANES: f64 = 8.0;
 const LANE_BITS: f64 = 32.0;
@@ -169,66 +173,41 @@ impl SplitBlockBloom {
         &self.words
     }
 
-    /// Inserts a run on several threads. Each first sorts its part of the run by which thread's
-    /// range of blocks a key falls in, then sets the bits in its own range: no two threads write
-    /// to one line, and the bits are those that one thread would set.
-    fn insert_on(&mut self, threads: usize, keys: &[Hash]) -> Result<(), Full> {
-        if threads < 2 || keys.len() < 1 << 14 || self.shape.blocks < threads as u64 {
-            return self.insert_each(keys);
+    /// Inserts a run, a share of it into each of these filters, side by side.
+    fn insert_into(parts: &mut [Self], keys: &[Hash]) -> Result<(), Full> {
+        if parts.len() == 1 || keys.len() < WORTH_A_THREAD {
+            return parts[0].insert_each(keys);
         }
-        let room = self.shape.keys.saturating_sub(self.len).min(keys.len() as u64) as usize;
-        let blocks = self.shape.blocks;
-        let words = self.words.to_mut();
-        let range_of = |thread: usize| {
-            // The first block that `scale(_, blocks)` maps to this thread's share of the hashes.
-            let first =
-                |t: usize| ((t as u128 * u128::from(blocks)).div_ceil(threads as u128)) as usize;
-            first(thread)..first(thread + 1)
-        };
-        const STEP: usize = 1 << 20;
-        for run in keys[..room].chunks(STEP) {
-            let part = run.len().div_ceil(threads);
-            let sorted: Vec<Vec<Vec<Hash>>> = std::thread::scope(|scope| {
-                let sort = |part: &[Hash]| {
-                    let mut buckets =
-                        vec![Vec::with_capacity(part.len() / threads * 9 / 8 + 64); threads];
-                    for key in part {
-                        let block = range::scale(key.hi, blocks);
-                        buckets
-                            [(u128::from(block) * threads as u128 / u128::from(blocks)) as usize]
-                            .push(*key);
+        let share = keys.len().div_ceil(parts.len());
+        std::thread::scope(|scope| {
+            let mut shares = parts.iter_mut().zip(keys.chunks(share));
+            let own = shares.next();
+            let others: Vec<_> =
+                shares.map(|(part, keys)| scope.spawn(|| part.insert_each(keys))).collect();
+            own.map_or(Ok(()), |(part, keys)| part.insert_each(keys))?;
+            others.into_iter().try_for_each(|other| other.join().expect("inserting does not panic"))
+        })
+    }
+
+    /// The union of these filters, of which each thread makes a stretch.
+    fn union(mut parts: Vec<Self>) -> Self {
+        let mut whole = parts.swap_remove(0);
+        if parts.is_empty() {
+            return whole;
+        }
+        let share = whole.words.len().div_ceil(parts.len() + 1);
+        std::thread::scope(|scope| {
+            for (index, stretch) in whole.words.to_mut().chunks_mut(share).enumerate() {
+                let parts = &parts;
+                scope.spawn(move || {
+                    for part in parts {
+                        set::unite(stretch, &part.words[index * share..]);
                     }
-                    buckets
-                };
-                let workers: Vec<_> =
-                    run.chunks(part).map(|part| scope.spawn(move || sort(part))).collect();
-                workers
-                    .into_iter()
-                    .map(|worker| worker.join().expect("sorting does not panic"))
-                    .collect()
-            });
-            std::thread::scope(|scope| {
-                let mut rest = &mut *words;
-                for thread in 0..threads {
-                    let range = range_of(thread);
-                    let (mine, others) = rest.split_at_mut(range.len() * BLOCK_WORDS);
-                    rest = others;
-                    let sorted = &sorted;
-                    scope.spawn(move || {
-                        let place = place(blocks);
-                        let here = |key: &Hash| {
-                            let (block, x) = place(key);
-                            (block - range.start, x)
-                        };
-                        for part in sorted {
-                            simd::insert_each(Isa::best(), mine, &part[thread], here);
-                        }
-                    });
-                }
-            });
-        }
-        self.len += room as u64;
-        if room == keys.len() { Ok(()) } else { Err(Full) }
+                });
+            }
+        });
+        whole.len += parts.iter().map(|part| part.len).sum::<u64>();
+        whole
     }
 }
 
@@ -260,17 +239,24 @@ impl Build for SplitBlockBloom {
         shape: Self::Shape,
         mut keys: impl KeySource,
     ) -> Result<Self, Error> {
-        let mut filter = Self::new(shape)?;
-        if threads < 2 {
-            return build_by_inserting(filter, keys);
+        // Every thread sets bits in a filter of its own, and their union is what one thread would
+        // have made. That takes memory, so a large filter is built on fewer threads.
+        let spare = (SPARE_BYTES / shape.figures().bytes) as usize;
+        let useful = shape.keys as usize / WORTH_A_THREAD;
+        let threads = threads.min(1 + spare).min(useful).max(1);
+        let mut parts = Vec::new();
+        for _ in 0..threads {
+            parts.push(Self::new(shape.clone())?);
         }
+        let mut room = shape.keys;
         loop {
             let run = keys.next_run()?;
             if run.is_empty() {
-                return Ok(filter);
+                return Ok(Self::union(parts));
             }
-            let most = filter.shape.keys;
-            filter.insert_on(threads, run).map_err(|Full| Error::Full { keys: most })?;
+            let full = Error::Full { keys: shape.keys };
+            room = room.checked_sub(run.len() as u64).ok_or(full)?;
+            Self::insert_into(&mut parts, run).map_err(|Full| Error::Full { keys: shape.keys })?;
         }
     }
 }

@@ -1,0 +1,119 @@
+//! tamis and other crates' filters, on the same keys, in turns.
+//!
+//! The flags and the JSON lines are those of `tamis bench`; the README here says how it measures.
+
+mod floors;
+mod peers;
+
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+
+use anyhow::Result;
+use clap::Parser;
+use comfy_table::{CellAlignment, Table, presets};
+use tamis::{Build, Goal, Hash, Key, SplitBlockBloom};
+use tamis_cli::bench::harness::{Keys, Metric, Outcome, Ratio, race};
+use tamis_cli::bench::{Args, compare, ours, table};
+
+#[derive(Parser)]
+#[command(about = "Measures tamis and other crates' filters side by side")]
+struct Cli {
+    #[command(flatten)]
+    args: Args,
+}
+
+fn main() -> ExitCode {
+    match run(&Cli::parse().args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("peers: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<()> {
+    keep_memory()?;
+    let mut contenders = ours(args)?;
+    let count = contenders.len();
+    contenders.extend(peers::all(args)?);
+    contenders.extend(floors::all(args)?);
+    contenders.retain(|contender| args.wants(contender.name()));
+    let Some(outcomes) = compare(args, contenders)? else { return Ok(()) };
+    if args.json {
+        return Ok(());
+    }
+    println!("{}\n", table(args, &outcomes));
+    let (ours, others) = outcomes.split_at(count);
+    println!(
+        "Time of ours / time of the other: the median of the rounds' ratios, and the rounds won."
+    );
+    println!("Batches of ours stand against the other's one at a time where it knows no batches.");
+    println!("{}\n", ratios(ours, others));
+    if args.wants("split_block_bloom") {
+        let ratio = threads(args)?;
+        println!("split_block_bloom, hashed keys, built on 2 threads / on 1: {}", cell(ratio));
+    }
+    Ok(())
+}
+
+/// Starts this program again with a heap that keeps what it was given, unless it does already.
+///
+/// A page that is touched for the first time may cost more here than all that a filter does with
+/// it. The peers allocate on the heap, which returns large blocks to the system at once; so each
+/// of their builds would pay for all its pages again.
+fn keep_memory() -> Result<()> {
+    const TUNABLES: &str = "GLIBC_TUNABLES";
+    const KEEP: &str = "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=1099511627776";
+    let set = std::env::var(TUNABLES).unwrap_or_default();
+    if set.ends_with(KEEP) {
+        return Ok(());
+    }
+    let all = if set.is_empty() { KEEP.to_owned() } else { format!("{set}:{KEEP}") };
+    let arguments = std::env::args_os().skip(1);
+    Err(Command::new(std::env::current_exe()?).args(arguments).env(TUNABLES, all).exec().into())
+}
+
+fn cell(ratio: Option<Ratio>) -> String {
+    ratio.map_or("-".to_owned(), |Ratio { median, wins, rounds }| {
+        format!("{median:.2} ({wins}/{rounds})")
+    })
+}
+
+fn ratios(ours: &[Outcome], others: &[Outcome]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_BORDERS_ONLY);
+    table.set_header(["ours", "other", "build", "hit", "miss", "hit, batch", "miss, batch"]);
+    for ours in ours {
+        for other in others {
+            let against = |metric: Metric| {
+                let same = ours.ratio(metric, other, metric);
+                cell(same.or_else(|| ours.ratio(metric, other, metric.alone())))
+            };
+            let names = [ours.name.clone(), other.name.clone()];
+            table.add_row(names.into_iter().chain(Metric::ALL.map(against)));
+        }
+    }
+    for column in table.column_iter_mut().skip(2) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+/// Building from hashes on two threads, over the same on one.
+fn threads(args: &Args) -> Result<Option<Ratio>> {
+    let keys = Keys::members_only(args.keys, args.seed).members;
+    let hasher = args.hasher();
+    let hashes: Vec<Hash> = keys.iter().map(|key| key.hash(&hasher)).collect();
+    let goal = Goal::KeysFpr { keys: args.keys, fpr: args.fpr };
+    let shape: tamis::SplitBlockBloomShape = tamis::plan::solve(goal, &Default::default())?;
+    let build = |threads| {
+        let shape = shape.clone();
+        let hashes = &hashes[..];
+        move || {
+            SplitBlockBloom::build_on(threads, shape.clone(), hashes)?;
+            Ok(())
+        }
+    };
+    race(args.rounds.min(15), build(2), build(1)).map(Some)
+}
