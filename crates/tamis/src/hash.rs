@@ -169,19 +169,11 @@ impl Hasher {
     pub fn int(&self, value: u64) -> Hash {
         match self.id {
             HashId::Fast => {
-                // Every step is a bijection, so distinct integers differ in both halves.
-                let x = value ^ self.fast[0];
-                let x = (x ^ (x >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
-                let x = x ^ (x >> 29);
-                let half = |x: u64, by: u64| {
-                    let x = x.wrapping_mul(by);
-                    let x = (x ^ (x >> 32)).wrapping_mul(0x9fb2_1c65_1e98_df25);
-                    x ^ (x >> 30)
-                };
-                Hash {
-                    hi: half(x.wrapping_add(self.fast[1]), 0xbf58_476d_1ce4_e5b9),
-                    lo: half(x ^ self.fast[1].rotate_left(32), 0x94d0_49bb_1331_11eb),
-                }
+                // Every step is a bijection, so distinct integers differ in both halves. The
+                // product's high half depends on all of `hi`, and goes where most is taken from.
+                let hi = mix(value ^ self.fast[0]);
+                let lo = hi.wrapping_add(self.fast[1]).wrapping_mul(0xd6e8_feb8_6659_fd93);
+                Hash { hi, lo: lo.rotate_left(32) }
             }
             HashId::Secure => self.sip(&value.to_le_bytes()),
         }
