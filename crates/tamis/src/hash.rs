@@ -38,9 +38,10 @@ impl Hash {
 
     /// An endless walk over `0..places`, the same for the same hash.
     ///
-    /// Each step multiplies by an odd constant and adds `lo`: two hashes that begin in the same
-    /// place with nearly the same stride part at the next step. Plain double hashing keeps such
-    /// pairs together, which shows as excess false positives in small filters.
+    /// Each step adds `lo` and turns the sum, so that bits which did not count yet come to the top:
+    /// two hashes that begin in the same place with nearly the same stride part at the next step.
+    /// Plain double hashing keeps such pairs together, which shows as excess false positives in
+    /// small filters.
     #[inline(always)]
     pub fn probes(self, places: u64) -> Probes {
         Probes { at: self.hi, step: self.lo, places }
@@ -61,7 +62,7 @@ impl Iterator for Probes {
     #[inline(always)]
     fn next(&mut self) -> Option<u64> {
         let place = scale(self.at, self.places);
-        self.at = self.at.wrapping_mul(0x9fb2_1c65_1e98_df25).wrapping_add(self.step);
+        self.at = self.at.wrapping_add(self.step).rotate_left(27);
         Some(place)
     }
 }

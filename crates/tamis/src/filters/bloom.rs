@@ -15,7 +15,7 @@
 //! in: it says [`Full`] instead. [`SharedBloom`] is the same filter while many threads fill it.
 //!
 //! Bloom, *Space/Time Trade-offs in Hash Coding with Allowable Errors*, 1970. Differences: the
-//! places of a key come from one 128-bit hash by a multiplicative walk ([`Hash::probes`]), scaled to
+//! places of a key come from one 128-bit hash by a walk of adding and turning ([`Hash::probes`]), scaled to
 //! any `m` by multiplication, so that nothing breaks past 2^32 bits; the expected rate includes
 //! the spread of the number of set bits, which the textbook's `(1 - e^(-kn/m))^k` leaves out.
 
