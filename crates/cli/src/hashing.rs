@@ -3,9 +3,10 @@
 use std::sync::Mutex;
 
 use anyhow::Result;
+use indicatif::ProgressBar;
 use tamis::{Hash, Hasher, KeySource};
 
-use crate::input::{Batch, Separator};
+use crate::input::{Batch, Keys, Separator};
 
 /// The hash of every key of a batch, in order, into `hashes`; lines without a key are left out.
 pub(crate) fn hash_keys(batch: &Batch<'_>, hasher: &Hasher, hashes: &mut Vec<Hash>) {
@@ -14,6 +15,30 @@ pub(crate) fn hash_keys(batch: &Batch<'_>, hasher: &Hasher, hashes: &mut Vec<Has
         Separator::U64 => hashes.extend(batch.words().map(|word| hasher.int(word))),
         _ => hashes.extend(batch.keys().map(|key| hasher.bytes(key))),
     }
+}
+
+/// Hashes all keys on so many threads, and hands them to `sink` in order, a run at a time.
+pub(crate) fn each_run(
+    keys: &Keys,
+    threads: usize,
+    hasher: &Hasher,
+    bar: &ProgressBar,
+    mut sink: impl FnMut(&[Hash]) -> Result<()>,
+) -> Result<()> {
+    let pool = Pool::<Vec<Hash>>::default();
+    let hash = |batch: &Batch<'_>| {
+        let mut hashes = pool.take();
+        hash_keys(batch, hasher, &mut hashes);
+        bar.inc(batch.read_bytes());
+        hashes
+    };
+    keys.each_batch(threads, hash, |hashes| {
+        sink(&hashes)?;
+        pool.give(hashes);
+        Ok(())
+    })?;
+    bar.finish_and_clear();
+    Ok(())
 }
 
 /// Memory to use again. Fresh memory is paid for when it is first touched, page by page, which

@@ -1,11 +1,11 @@
 //! `tamis add`: more keys into a filter.
 
 use anyhow::{Result, bail};
-use tamis::{Capability, Error, Hash};
+use tamis::{Capability, Error};
 
 use crate::args::Add;
-use crate::hashing::{Pool, hash_keys};
-use crate::input::{Batch, Keys, failure};
+use crate::hashing::each_run;
+use crate::input::{Keys, failure};
 use crate::{output, progress, store};
 
 pub(crate) fn run(args: &Add) -> Result<()> {
@@ -18,27 +18,18 @@ pub(crate) fn run(args: &Add) -> Result<()> {
 
     let keys = Keys::open(&args.keys_from, args.form.separator(), false)?;
     let bar = progress::bar("adding", &keys, args.quiet);
-    let pool = Pool::<Vec<Hash>>::default();
-    let hash = |batch: &Batch<'_>| {
-        let mut hashes = pool.take();
-        hash_keys(batch, &hasher, &mut hashes);
-        bar.inc(batch.read_bytes());
-        hashes
-    };
     let (before, mut asked, mut full) = (filter.len(), 0, None);
-    keys.each_batch(args.form.threads(), hash, |hashes| {
+    each_run(&keys, args.form.threads(), &hasher, &bar, |hashes| {
         asked += hashes.len() as u64;
         // Once it is full the rest is only counted, to say how much room there should have been.
         if full.is_none() {
-            match filter.insert_each(&hashes) {
+            match filter.insert_each(hashes) {
                 Err(Error::Full { keys }) => full = Some(keys),
                 done => done.map_err(|error| failure(args.filter.display(), &error))?,
             }
         }
-        pool.give(hashes);
         Ok(())
     })?;
-    bar.finish_and_clear();
     if let Some(most) = full {
         bail!(
             "{}: {asked} keys to add to the {before} in it, but it was made for {most}",

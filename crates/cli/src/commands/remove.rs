@@ -1,11 +1,11 @@
 //! `tamis remove`: keys out of a filter.
 
 use anyhow::Result;
-use tamis::{Capability, Hash};
+use tamis::Capability;
 
 use crate::args::Remove;
-use crate::hashing::{Pool, hash_keys};
-use crate::input::{Batch, Keys, failure};
+use crate::hashing::each_run;
+use crate::input::{Keys, failure};
 use crate::{output, progress, store};
 
 pub(crate) fn run(args: &Remove) -> Result<bool> {
@@ -18,26 +18,17 @@ pub(crate) fn run(args: &Remove) -> Result<bool> {
 
     let keys = Keys::open(&args.keys_from, args.form.separator(), false)?;
     let bar = progress::bar("removing", &keys, args.quiet);
-    let pool = Pool::<Vec<Hash>>::default();
-    let hash = |batch: &Batch<'_>| {
-        let mut hashes = pool.take();
-        hash_keys(batch, &hasher, &mut hashes);
-        bar.inc(batch.read_bytes());
-        hashes
-    };
     let (mut removed, mut strangers) = (0u64, 0u64);
-    keys.each_batch(args.form.threads(), hash, |hashes| {
-        for key in &hashes {
+    each_run(&keys, args.form.threads(), &hasher, &bar, |hashes| {
+        for key in hashes {
             match filter.remove(*key) {
                 Ok(true) => removed += 1,
                 Ok(false) => strangers += 1,
                 Err(error) => return Err(failure(args.filter.display(), &error)),
             }
         }
-        pool.give(hashes);
         Ok(())
     })?;
-    bar.finish_and_clear();
     let now = filter.len();
     store::save(&keyed, args.target())?;
     if !args.quiet {
