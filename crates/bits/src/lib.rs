@@ -9,6 +9,7 @@
 //! | `atomic.rs` | the same words while many threads set bits in them |
 //! | `packed.rs` | integers of 1 to 64 bits, side by side in words |
 //! | `range.rs` | a hash to a place: multiply, keep the high half |
+//! | `select.rs` | counting and finding the set bits of a word |
 //! | `set.rs` | words as sets of bits: union, intersection, counting |
 //! | `prefetch.rs` | ask for a cache line before it is needed |
 //! | `simd/` | 256-bit split blocks, in AVX-512, AVX2 and portable twins |
@@ -17,6 +18,7 @@ mod atomic;
 pub mod packed;
 mod prefetch;
 pub mod range;
+pub mod select;
 pub mod set;
 pub mod simd;
 mod words;
