@@ -1,0 +1,606 @@
+//! The quotient filter: a sorted table of fingerprints that stores only what their place leaves open.
+//!
+//! ```text
+//!  key ──► fingerprint of q + r bits ──► quotient (high q): its bucket   remainder (low r): stored
+//!
+//!  slot            0    1    2    3    4    5    6    7   2^q slots, and up to 512 more for
+//!  remainder     |    | a  | b  | c  | d  |    | e  |    |  what is pushed past the last
+//!  is_occupied     0    1    1    0    0    0    1    0   some fingerprint has this quotient
+//!  is_continuation 0    0    1    0    1    0    0    0   same quotient as the one before
+//!  is_shifted      0    0    1    1    1    0    0    0   not in its own bucket
+//!                       └ run of 1 ┘ └ run 2 ┘   └ run of 6: in place
+//! ```
+//!
+//! Fingerprints lie in ascending order, each in its own bucket or right after the one before it.
+//! The first bit belongs to the *bucket* and never moves; the other two move with the remainder.
+//! To find a run: go left to where a cluster begins (not shifted), then right again, one run for
+//! each occupied bucket on the way.
+//!
+//! | figure | |
+//! | --- | --- |
+//! | bits a key | (r + 3) / load; the load is 0.45 to 0.9, since slots are a power of two |
+//! | cache lines | 1, and rarely the next |
+//! | building | sorts; 8 bytes a key beside the table; fails with less than 10^-15 |
+//!
+//! A stranger passes if its whole fingerprint is in the table: 1 - (1 - 2^-(q+r))^n, which is about
+//! 1 - exp(-load / 2^r). Equal fingerprints are stored as often as they come, so removing a member
+//! never takes another that shares its fingerprint. What is in can be listed, merged with another
+//! in one pass, and moved into a table of twice the size, where the quotient takes one bit from
+//! the remainder: no key is needed for that.
+//!
+//! The load stops at 0.9: a search reads about load / (1 - load)^2 slots, 90 at 0.9 and 380 at
+//! 0.95. Removing a stranger that it takes for a member removes that member.
+//!
+//! This is the plain form, and what [`counting_quotient`](super::counting_quotient) is tested
+//! against; that one is smaller, faster, counts copies and takes any number of slots.
+//!
+//! Bender et al., *Don't Thrash: How to Cache Your Hash on Flash*, 2012, by way of slides.
+//! Differences: the table does not wrap around, so the order of slots is that of fingerprints; the
+//! rate is exact where the slides give the bound 2^-r; the slides store a fingerprint once.
+
+use bits::{Words, packed, prefetch, set};
+use format::{Name, Reader, Writer};
+
+use super::{check_same, sum_of_keys, usize_words};
+use crate::error::{Error, Full};
+use crate::filter::{Build, Filter, Insert, KeySource, Merge, Persist, Remove};
+use crate::hash::Hash;
+use crate::plan::{Figures, Settings, Shape};
+
+const TABLE: Name = Name::new("table");
+const MAX_QUOTIENT: u32 = 49;
+const MAX_REMAINDER: u32 = 60;
+/// Slots past the last bucket. The run that ends there is the queue of a server that takes one
+/// entry a slot while 0.9 arrive: longer than d with about e^(-0.2 d), or e^(-0.1 d) if every key
+/// came twice.
+const MAX_TAIL: u64 = 512;
+
+const OCCUPIED: u64 = 1;
+const CONTINUATION: u64 = 2;
+const SHIFTED: u64 = 4;
+const FLAGS: u32 = 3;
+
+/// Bits of the quotient and of the remainder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuotientShape {
+    quotient: u32,
+    remainder: u32,
+    keys: u64,
+}
+
+impl QuotientShape {
+    /// A shape by hand: bits of the quotient, bits of the remainder, at most 64 in all, made for
+    /// this many keys, of which there must be at most 9 for 10 of the 2^quotient slots.
+    pub fn new(quotient: u32, remainder: u32, keys: u64) -> Result<Self, Error> {
+        if quotient > MAX_QUOTIENT {
+            let (asked, most) = (quotient.into(), MAX_QUOTIENT.into());
+            return Err(Error::Limit { what: "bits of a quotient", asked, most });
+        }
+        let most = MAX_REMAINDER.min(64 - quotient);
+        if !(1..=most).contains(&remainder) {
+            let (asked, most) = (remainder.into(), most.into());
+            return Err(Error::Limit { what: "bits of a remainder", asked, most });
+        }
+        if keys > most_keys(quotient) {
+            let most = most_keys(quotient);
+            return Err(Error::Limit { what: "keys in so few slots", asked: keys, most });
+        }
+        crate::plan::check_keys(keys)?;
+        Ok(Self { quotient, remainder, keys })
+    }
+
+    /// Bits of the quotient: it has two to the power of them slots.
+    pub fn quotient(&self) -> u32 {
+        self.quotient
+    }
+
+    /// Bits of the remainder.
+    pub fn remainder(&self) -> u32 {
+        self.remainder
+    }
+
+    fn buckets(&self) -> u64 {
+        1 << self.quotient
+    }
+
+    fn slots(&self) -> u64 {
+        self.buckets() + self.keys.min(MAX_TAIL)
+    }
+
+    fn width(&self) -> u32 {
+        self.remainder + FLAGS
+    }
+
+    fn words(&self) -> u64 {
+        // At most 2^49 slots and a little, of 18 bits if so many: no overflow.
+        (self.slots() * u64::from(self.width())).div_ceil(64)
+    }
+
+    #[inline(always)]
+    fn fingerprint(&self, key: Hash) -> u64 {
+        key.hi >> (64 - self.quotient - self.remainder)
+    }
+
+    fn split(&self, fingerprint: u64) -> (u64, u64) {
+        (fingerprint >> self.remainder, fingerprint & packed::mask(self.remainder))
+    }
+}
+
+fn most_keys(quotient: u32) -> u64 {
+    (1 << quotient) * 9 / 10
+}
+
+impl Shape for QuotientShape {
+    /// The fewest slots: twice as many would save a bit of remainder, and cost twice the rest.
+    fn fit_with(keys: u64, fpr: f64, _: &Settings) -> Result<Self, Error> {
+        let quotient = (0..=MAX_QUOTIENT).find(|bits| most_keys(*bits) >= keys);
+        let quotient = quotient.ok_or(Error::Unreachable { why: "that takes too many slots" })?;
+        (1..=MAX_REMAINDER.min(64 - quotient))
+            .map(|remainder| Self { quotient, remainder, keys })
+            .find(|shape| shape.fpr_at(keys) <= fpr)
+            .ok_or(Error::Unreachable { why: "that takes fingerprints of more than 64 bits" })
+    }
+
+    fn figures(&self) -> Figures {
+        let load = self.keys as f64 / self.buckets() as f64;
+        let read = load / (1.0 - load).powi(2);
+        Figures {
+            keys: self.keys,
+            fpr: self.fpr_at(self.keys),
+            bytes: bits::lines(self.words()) * 64,
+            cost: 1.0 + read * (0.125 + f64::from(self.width()) / 512.0),
+        }
+    }
+
+    fn fpr_at(&self, keys: u64) -> f64 {
+        let differ = (-(-f64::from(self.quotient + self.remainder)).exp2()).ln_1p();
+        if keys == 0 { 0.0 } else { -(keys as f64 * differ).exp_m1() }
+    }
+}
+
+/// A quotient filter.
+///
+/// ```
+/// use tamis::{Keyed, Quotient};
+///
+/// let mut fruit = Keyed::<Quotient>::with_capacity(1000, 0.001)?;
+/// fruit.insert("apple")?;
+/// assert!(fruit.contains("apple"));
+/// assert!(fruit.remove("apple") && !fruit.contains("apple"));
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Quotient {
+    shape: QuotientShape,
+    len: u64,
+    table: Words,
+}
+
+impl Quotient {
+    /// An empty filter.
+    pub fn new(shape: QuotientShape) -> Result<Self, Error> {
+        let table = Words::zeroed(usize_words(shape.words())?)?;
+        Ok(Self { shape, len: 0, table })
+    }
+
+    /// Moves to twice the slots for twice the keys: each quotient takes the highest bit of its
+    /// remainder, so fingerprints stay what they are, and the rate goes with the keys that are in.
+    pub fn resize(&mut self) -> Result<(), Error> {
+        let QuotientShape { quotient, remainder, keys } = self.shape;
+        if remainder == 1 {
+            return Err(Error::Unreachable { why: "its remainders have no bit to spare" });
+        }
+        let shape = QuotientShape::new(quotient + 1, remainder - 1, keys * 2)?;
+        *self = Self::of(&shape, self.fingerprints())?;
+        Ok(())
+    }
+
+    /// The fingerprints in it, in order, each as often as it is in.
+    pub fn fingerprints(&self) -> impl Iterator<Item = u64> {
+        let mut runs = (0..self.shape.buckets()).filter(|slot| self.is(*slot, OCCUPIED));
+        let mut bucket = None;
+        (0..self.shape.slots()).filter(|slot| !self.is_empty(*slot)).map_while(move |slot| {
+            if !self.is(slot, CONTINUATION) {
+                bucket = runs.next();
+            }
+            Some(bucket? << self.shape.remainder | self.remainder(slot))
+        })
+    }
+
+    /// A table of these fingerprints, which ascend.
+    fn of(shape: &QuotientShape, fingerprints: impl Iterator<Item = u64>) -> Result<Self, Error> {
+        let mut filter = Self::new(shape.clone())?;
+        let (mut free, mut last) = (0, None);
+        for fingerprint in fingerprints {
+            let (bucket, remainder) = shape.split(fingerprint);
+            let slot = free.max(bucket);
+            if slot >= shape.slots() || filter.len >= shape.keys {
+                return Err(Error::Full { keys: shape.keys });
+            }
+            filter.mark(bucket, OCCUPIED);
+            filter.put(slot, remainder, last == Some(bucket), slot != bucket);
+            (free, last) = (slot + 1, Some(bucket));
+            filter.len += 1;
+        }
+        Ok(filter)
+    }
+
+    #[inline(always)]
+    fn slot(&self, slot: u64) -> u64 {
+        packed::get(&self.table, self.shape.width(), slot)
+    }
+
+    fn set(&mut self, slot: u64, to: u64) {
+        packed::set(self.table.to_mut(), self.shape.width(), slot, to);
+    }
+
+    #[inline(always)]
+    fn is(&self, slot: u64, flag: u64) -> bool {
+        self.slot(slot) & flag != 0
+    }
+
+    #[inline(always)]
+    fn is_empty(&self, slot: u64) -> bool {
+        !self.is(slot, OCCUPIED | CONTINUATION | SHIFTED)
+    }
+
+    #[inline(always)]
+    fn remainder(&self, slot: u64) -> u64 {
+        self.slot(slot) >> FLAGS
+    }
+
+    fn mark(&mut self, slot: u64, flag: u64) {
+        self.set(slot, self.slot(slot) | flag);
+    }
+
+    /// Puts a remainder into a slot, whose own bit stays.
+    fn put(&mut self, slot: u64, remainder: u64, continuation: bool, shifted: bool) {
+        let own = self.slot(slot) & OCCUPIED;
+        let flags = u64::from(continuation) * CONTINUATION | u64::from(shifted) * SHIFTED;
+        self.set(slot, remainder << FLAGS | flags | own);
+    }
+
+    /// Where the run of `bucket` begins, or would.
+    fn run(&self, bucket: u64) -> u64 {
+        let mut at = bucket;
+        while at > 0 && self.is(at, SHIFTED) {
+            at -= 1;
+        }
+        let mut start = at;
+        while at < bucket {
+            start = self.end_of_run(start);
+            at = (at + 1..bucket).find(|slot| self.is(*slot, OCCUPIED)).unwrap_or(bucket);
+        }
+        start
+    }
+
+    /// The slot after the run that begins at `start`.
+    fn end_of_run(&self, start: u64) -> u64 {
+        let slots = self.shape.slots();
+        (start + 1..slots).find(|slot| !self.is(*slot, CONTINUATION)).unwrap_or(slots)
+    }
+
+    /// The run of `bucket`, which is occupied, and the first slot in it whose remainder is not
+    /// below `remainder`.
+    #[inline]
+    fn find(&self, bucket: u64, remainder: u64) -> (std::ops::Range<u64>, u64) {
+        let start = self.run(bucket);
+        let run = start..self.end_of_run(start);
+        let at = run.clone().find(|slot| self.remainder(*slot) >= remainder).unwrap_or(run.end);
+        (run, at)
+    }
+
+    fn holds(&self, run: &std::ops::Range<u64>, at: u64, remainder: u64) -> bool {
+        run.contains(&at) && at < self.shape.slots() && self.remainder(at) == remainder
+    }
+
+    fn fetch(&self, key: Hash) {
+        let (bucket, _) = self.shape.split(self.shape.fingerprint(key));
+        prefetch(&self.table, (bucket * u64::from(self.shape.width()) / 64) as usize);
+    }
+}
+
+impl Filter for Quotient {
+    type Shape = QuotientShape;
+
+    fn shape(&self) -> &QuotientShape {
+        &self.shape
+    }
+
+    #[inline]
+    fn contains(&self, key: Hash) -> bool {
+        let (bucket, remainder) = self.shape.split(self.shape.fingerprint(key));
+        if !self.is(bucket, OCCUPIED) {
+            return false;
+        }
+        let (run, at) = self.find(bucket, remainder);
+        self.holds(&run, at, remainder)
+    }
+
+    /// Keys inserted less keys removed.
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn contains_each(&self, keys: &[Hash], out: &mut [bool]) {
+        const LANES: usize = 32;
+        assert!(out.len() >= keys.len(), "an answer for each key");
+        for (keys, out) in keys.chunks(LANES).zip(out.chunks_mut(LANES)) {
+            keys.iter().for_each(|key| self.fetch(*key));
+            for (key, out) in keys.iter().zip(out) {
+                *out = self.contains(*key);
+            }
+        }
+    }
+}
+
+impl Build for Quotient {
+    fn build_on(
+        _threads: usize,
+        shape: QuotientShape,
+        keys: impl KeySource,
+    ) -> Result<Self, Error> {
+        let fingerprints = collect_sorted(shape.keys, keys, |key| shape.fingerprint(key))?;
+        Self::of(&shape, fingerprints.into_iter())
+    }
+}
+
+/// The fingerprints of at most `most` keys, in order.
+pub(super) fn collect_sorted(
+    most: u64,
+    mut keys: impl KeySource,
+    fingerprint: impl Fn(Hash) -> u64,
+) -> Result<Vec<u64>, Error> {
+    let mut fingerprints = Vec::new();
+    loop {
+        let run = keys.next_run()?;
+        if run.is_empty() {
+            fingerprints.sort_unstable();
+            return Ok(fingerprints);
+        }
+        if (fingerprints.len() + run.len()) as u64 > most {
+            return Err(Error::Full { keys: most });
+        }
+        fingerprints.extend(run.iter().map(|key| fingerprint(*key)));
+    }
+}
+
+/// Two ascending sequences as one.
+fn in_order(
+    a: impl Iterator<Item = u64>,
+    b: impl Iterator<Item = u64>,
+) -> impl Iterator<Item = u64> {
+    let (mut a, mut b) = (a.peekable(), b.peekable());
+    std::iter::from_fn(move || match (a.peek(), b.peek()) {
+        (Some(x), Some(y)) if y < x => b.next(),
+        (None, _) => b.next(),
+        _ => a.next(),
+    })
+}
+
+impl Insert for Quotient {
+    fn insert(&mut self, key: Hash) -> Result<(), Full> {
+        let (bucket, remainder) = self.shape.split(self.shape.fingerprint(key));
+        let fresh = !self.is(bucket, OCCUPIED);
+        let (start, at) = if fresh {
+            let start = self.run(bucket);
+            (start, start)
+        } else {
+            let (run, at) = self.find(bucket, remainder);
+            (run.start, at)
+        };
+        let gap = (at..self.shape.slots()).find(|slot| self.is_empty(*slot)).ok_or(Full)?;
+        // No run begins before its bucket, but in a file that nobody has checked.
+        if self.len >= self.shape.keys || at < bucket {
+            return Err(Full);
+        }
+        // Everything up to the gap moves on by one, and what led the run before follows now.
+        for slot in (at..gap).rev() {
+            let follows = self.is(slot, CONTINUATION) || (slot == start && !fresh);
+            self.put(slot + 1, self.remainder(slot), follows, true);
+        }
+        self.mark(bucket, OCCUPIED);
+        self.put(at, remainder, at != start, at != bucket);
+        self.len += 1;
+        Ok(())
+    }
+
+    fn insert_each(&mut self, keys: &[Hash]) -> Result<(), Full> {
+        const LANES: usize = 16;
+        for keys in keys.chunks(LANES) {
+            keys.iter().for_each(|key| self.fetch(*key));
+            keys.iter().try_for_each(|key| self.insert(*key))?;
+        }
+        Ok(())
+    }
+}
+
+impl Remove for Quotient {
+    fn remove(&mut self, key: Hash) -> bool {
+        let (bucket, remainder) = self.shape.split(self.shape.fingerprint(key));
+        if self.len == 0 || !self.is(bucket, OCCUPIED) {
+            return false;
+        }
+        let (run, at) = self.find(bucket, remainder);
+        if !self.holds(&run, at, remainder) {
+            return false;
+        }
+        // All that are shifted move back by one, up to the first that is in its own bucket, or to
+        // a gap. Those that get home are shifted no more; the second of a run may become its first.
+        let slots = self.shape.slots();
+        let stop = (at + 1..slots).find(|slot| !self.is(*slot, SHIFTED)).unwrap_or(slots);
+        let mut home = bucket;
+        for slot in at + 1..stop {
+            let leads = slot == run.start + 1 && slot < run.end;
+            if slot >= run.end && !self.is(slot, CONTINUATION) {
+                let next = (home + 1..slots).find(|slot| self.is(*slot, OCCUPIED));
+                home = next.unwrap_or(slots);
+            }
+            let follows = self.is(slot, CONTINUATION) && !leads;
+            self.put(slot - 1, self.remainder(slot), follows, slot - 1 != home);
+        }
+        self.put(stop - 1, 0, false, false);
+        if run.end - run.start == 1 {
+            self.set(bucket, self.slot(bucket) & !OCCUPIED);
+        }
+        self.len -= 1;
+        true
+    }
+}
+
+impl Merge for Quotient {
+    /// One pass over both in order, into a table of its own.
+    fn merge(&mut self, other: &Self) -> Result<(), Error> {
+        check_same(&self.shape, &other.shape)?;
+        sum_of_keys(self.len, other.len, self.shape.keys)?;
+        *self = Self::of(&self.shape, in_order(self.fingerprints(), other.fingerprints()))?;
+        Ok(())
+    }
+}
+
+impl Persist for Quotient {
+    fn write<'a>(&'a self, to: &mut Writer<'a>) {
+        let QuotientShape { quotient, remainder, keys } = self.shape;
+        to.shape(&[quotient.into(), remainder.into(), keys]);
+        to.words(TABLE, &self.table);
+    }
+
+    fn read(from: &mut Reader) -> Result<Self, Error> {
+        let len = from.header().keys;
+        let mut fields = from.shape()?;
+        let quotient = fields.next(0..=MAX_QUOTIENT.into(), "bits of a quotient")? as u32;
+        let most = MAX_REMAINDER.min(64 - quotient);
+        let remainder = fields.next(1..=most.into(), "bits of a remainder")? as u32;
+        let most = most_keys(quotient).min(crate::plan::MAX_KEYS);
+        let keys = fields.next(len..=most, "keys it is made for")?;
+        fields.finish()?;
+        let shape = QuotientShape::new(quotient, remainder, keys)?;
+        let table = from.words(TABLE, shape.words())?;
+        Ok(Self { shape, len, table })
+    }
+
+    /// What it lists must ascend, and make this very table again.
+    fn validate(&self) -> Result<(), Error> {
+        let corrupt = |what| Err(format::Error::Corrupt { at: 0, what }.into());
+        if !set::ends_at(&self.table, self.shape.slots() * u64::from(self.shape.width())) {
+            return corrupt("bits are set past the end");
+        }
+        if !self.fingerprints().is_sorted() {
+            return corrupt("fingerprints are out of order");
+        }
+        match Self::of(&self.shape, self.fingerprints()) {
+            Ok(made) if made.len != self.len => {
+                corrupt("the table does not hold as many keys as the header says")
+            }
+            Ok(made) if made == *self => Ok(()),
+            Ok(_) | Err(Error::Full { .. }) => corrupt("a fingerprint is not in its place"),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bits::range::mix;
+    use std::collections::BTreeMap;
+
+    fn hash(shape: &QuotientShape, fingerprint: u64) -> Hash {
+        Hash { hi: fingerprint << (64 - shape.quotient - shape.remainder), lo: 0 }
+    }
+
+    /// The example of the slides: runs that push each other on, and stay sorted.
+    #[test]
+    fn the_drawing_is_what_happens() {
+        let shape = QuotientShape::new(3, 4, 6).unwrap();
+        let mut filter = Quotient::new(shape.clone()).unwrap();
+        for fingerprint in [0x6e, 0x2d, 0x1b, 0x2c, 0x1a] {
+            filter.insert(hash(&shape, fingerprint)).unwrap();
+        }
+        let slots: Vec<_> = (0..8).map(|s| (filter.remainder(s), filter.slot(s) & 7)).collect();
+        let (o, c, s) = (OCCUPIED, CONTINUATION, SHIFTED);
+        let expected =
+            [(0, 0), (0xa, o), (0xb, o | c | s), (0xc, s), (0xd, c | s), (0, 0), (0xe, o), (0, 0)];
+        assert_eq!(slots, expected);
+        filter.validate().unwrap();
+        assert!(filter.remove(hash(&shape, 0x1a)) && filter.remove(hash(&shape, 0x1b)));
+        assert!(!filter.remove(hash(&shape, 0x1b)));
+        assert_eq!(filter, Quotient::of(&shape, [0x2c, 0x2d, 0x6e].into_iter()).unwrap());
+    }
+
+    /// A multiset of fingerprints, in tables so small and full that everything is shifted.
+    #[test]
+    fn any_operations_leave_the_table_that_building_makes() {
+        for seed in 0..300u64 {
+            let (quotient, remainder) = (1 + (seed % 7) as u32, 1 + (mix(seed) % 5) as u32);
+            let shape = QuotientShape::new(quotient, remainder, most_keys(quotient)).unwrap();
+            let mut filter = Quotient::new(shape.clone()).unwrap();
+            let mut model: BTreeMap<u64, u64> = BTreeMap::new();
+            for step in 0..1000 {
+                let random = mix(seed << 32 | step);
+                let fingerprint = random % (shape.buckets() << remainder);
+                let key = hash(&shape, fingerprint);
+                let copies = model.entry(fingerprint).or_default();
+                if random >> 62 > 0 {
+                    let fits = filter.len() < shape.keys;
+                    assert_eq!(filter.insert(key).is_ok(), fits);
+                    *copies += u64::from(fits);
+                } else {
+                    assert_eq!(filter.remove(key), *copies > 0);
+                    *copies = copies.saturating_sub(1);
+                }
+                assert_eq!(filter.contains(key), *copies > 0, "seed {seed}, step {step}");
+                if step % 16 == 0 {
+                    let all = model.iter().flat_map(|(f, n)| (0..*n).map(|_| *f));
+                    assert!(filter.fingerprints().eq(all.clone()));
+                    assert_eq!(filter, Quotient::of(&shape, all).unwrap());
+                    filter.validate().unwrap();
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_table_of_twice_the_size_has_the_same_fingerprints() {
+        let shape = QuotientShape::new(6, 9, 57).unwrap();
+        let keys: Vec<Hash> = (0..57).map(|i| Hash { hi: mix(i), lo: 0 }).collect();
+        let mut filter = Quotient::build(shape, &keys[..]).unwrap();
+        for bits in 1..=8 {
+            let before: Vec<u64> = filter.fingerprints().collect();
+            filter.resize().unwrap();
+            filter.validate().unwrap();
+            assert!(filter.fingerprints().eq(before));
+            let shape = QuotientShape::new(6 + bits, 9 - bits, 57 << bits).unwrap();
+            assert_eq!(filter, Quotient::build(shape, &keys[..]).unwrap());
+        }
+        assert!(matches!(filter.resize(), Err(Error::Unreachable { .. })));
+    }
+
+    #[test]
+    fn a_run_that_does_not_fit_changes_nothing() {
+        let shape = QuotientShape::new(10, 8, 900).unwrap();
+        let last = Hash { hi: u64::MAX, lo: 0 };
+        let mut filter = Quotient::new(shape).unwrap();
+        let fitted = (0..900).take_while(|_| filter.insert(last).is_ok()).count() as u64;
+        assert_eq!(fitted, 1 + MAX_TAIL);
+        let before = filter.clone();
+        assert_eq!(filter.insert(last), Err(Full));
+        assert_eq!(filter, before);
+        filter.validate().unwrap();
+    }
+
+    #[test]
+    fn a_union_is_built_of_both() {
+        let shape = QuotientShape::new(11, 6, 1500).unwrap();
+        let build = |keys: std::ops::Range<u64>| {
+            let keys: Vec<Hash> = keys.map(|i| Hash { hi: mix(i), lo: 0 }).collect();
+            Quotient::build(shape.clone(), &keys[..]).unwrap()
+        };
+        let mut union = build(0..700);
+        union.merge(&build(700..1500)).unwrap();
+        assert_eq!(union, build(0..1500));
+        let before = union.clone();
+        assert!(matches!(union.merge(&build(0..1)), Err(Error::Full { keys: 1500 })));
+        assert_eq!(union, before);
+    }
+}
