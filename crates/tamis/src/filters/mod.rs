@@ -7,6 +7,7 @@
 pub mod bloom;
 pub mod bloom_g;
 pub mod counting_bloom;
+pub mod counting_quotient;
 pub mod hash_compaction;
 pub mod quotient;
 pub mod split_block_bloom;
@@ -32,6 +33,7 @@ macro_rules! registry {
             4 counting_bloom CountingBloom { insert remove count merge } "Fan, Cao, Almeida, Broder 2000";
             5 hash_compaction HashCompaction { insert merge } "Wolper, Leroy 1993";
             6 quotient Quotient { insert remove merge } "Bender et al. 2012";
+            7 counting_quotient CountingQuotient { insert remove count merge } "Pandey, Bender, Johnson, Patro 2017";
         }
     };
 }

@@ -256,7 +256,8 @@ impl Quotient {
     /// Puts a remainder into a slot, whose own bit stays.
     fn put(&mut self, slot: u64, remainder: u64, continuation: bool, shifted: bool) {
         let own = self.slot(slot) & OCCUPIED;
-        let flags = u64::from(continuation) * CONTINUATION | u64::from(shifted) * SHIFTED;
+        let flags = [(continuation, CONTINUATION), (shifted, SHIFTED)];
+        let flags: u64 = flags.iter().filter(|(set, _)| *set).map(|(_, flag)| flag).sum();
         self.set(slot, remainder << FLAGS | flags | own);
     }
 

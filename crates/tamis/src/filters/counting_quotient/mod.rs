@@ -1,0 +1,492 @@
+//! The counting quotient filter: sorted fingerprints in the space of their remainders, with counts.
+//!
+//! ```text
+//!  key ──► fingerprint F in 0..slots · 2^r ──► quotient F / 2^r: its slot     remainder: stored
+//!
+//!  block   | offset | occupied | ends   | 64 remainders of r bits       |
+//!            8 bits   01101000…  00101…   | . | a | b | c | d | e | . | …
+//!                      └┼─┼─────────┘         └ run 1 ┘   └ run 4 ┘
+//!                       quotients 1, 2, 4:        └ run 2: x x is a count of 2
+//!                       the n-th has the n-th end
+//! ```
+//!
+//! A query looks at one bit of `occupied`, which is clear for 39 % of strangers at full load. Else
+//! it counts the occupied quotients before it (rank), finds the end of as many runs (select), and
+//! compares the run that begins there. `table.rs` says how the blocks work, `counter.rs` how a run
+//! says how often a remainder is in it: a million copies of a key take 5 slots of 8 bits.
+//!
+//! | figure | |
+//! | --- | --- |
+//! | bits a key | (r + 2.125) / 0.95 for a rate of 0.95 / 2^r: 10.66 at 2^-8, 12.76 at 0.1 % |
+//! | cache lines | 1 or 2, next to each other |
+//! | building | sorts; 8 bytes a key beside the table; fails with less than 10^-15 |
+//!
+//! A stranger passes if its whole fingerprint is in the table: 1 - (1 - 1/(slots · 2^r))^n for n
+//! keys. Any number of slots will do. What is in can be listed with its counts, merged in one pass,
+//! and moved to a table of 2, 4, 8 … times the slots with as many bits fewer in the remainder, for
+//! slots · 2^r, and with it every fingerprint, is then the same.
+//!
+//! Counts are exact for fingerprints: too high for a key only where another key shares its
+//! fingerprint. Removing a stranger is refused if its fingerprint is not in; else one of that
+//! fingerprint goes, which may be the last of a member.
+//!
+//! It is full when it has the keys it was made for. It could run out of slots before: in a set
+//! where every key is there twice, one table in 10^15 does. Higher counts take fewer slots than
+//! keys, and small tables have room for everything in their last slot. Whoever knows the hash's seed
+//! can fill one run on purpose; then it is full early, and slow, and still right.
+//!
+//! Pandey, Bender, Johnson, Patro, *A General-Purpose Counting Filter: Making Every Bit Count*,
+//! 2017. Differences: slots are not a power of two; counters are told by what does not ascend,
+//! rather than between two copies of the remainder, so that counts up to x + 1 of a remainder x
+//! take two slots; runs are searched many slots at once; the table does not wrap around.
+
+mod counter;
+mod table;
+
+use bits::range::scale;
+use bits::select::{Bits, Task, run};
+use bits::{Words, packed};
+use format::{Name, Reader, Writer};
+
+use self::table::{BLOCK, Layer, Table};
+use super::quotient::collect_sorted;
+use super::{check_same, sum_of_keys};
+use crate::error::{Error, Full};
+use crate::filter::{Build, Count, Filter, Insert, KeySource, Merge, Persist, Remove};
+use crate::hash::Hash;
+use crate::plan::{Figures, MAX_KEYS, Settings, Shape};
+
+const TABLE: Name = Name::new("table");
+const MAX_SLOTS: u64 = 1 << 49;
+/// Two bits at least, for a remainder and a counter beside it.
+const MIN_REMAINDER: u32 = 2;
+const MAX_REMAINDER: u32 = 60;
+/// Slots for every 19 keys: a load of at most 0.95. Runs lie 10 slots from home there, and 25 at
+/// 0.98; what lies further is found by reading more blocks.
+const SLOTS_FOR_NINETEEN: u64 = 20;
+/// Slots past the last quotient. The run that ends there is the queue of a server that takes one
+/// remainder a slot while 0.95 arrive: longer than d with about e^(-0.104 d), and e^(-0.052 d) if
+/// every key comes twice. Three copies take two slots again, and more take ever fewer.
+const MAX_TAIL: u64 = 704;
+
+/// A number of slots, and bits of a remainder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CountingQuotientShape {
+    slots: u64,
+    remainder: u32,
+    keys: u64,
+}
+
+impl CountingQuotientShape {
+    /// A shape by hand: this many slots, bits of a remainder, made for this many keys, of which
+    /// there must be at most 19 for 20 slots.
+    pub fn new(slots: u64, remainder: u32, keys: u64) -> Result<Self, Error> {
+        crate::plan::check_keys(keys)?;
+        if slots == 0 || slots > MAX_SLOTS {
+            return Err(Error::Limit { what: "slots", asked: slots, most: MAX_SLOTS });
+        }
+        let most = most_remainder(slots);
+        if !(MIN_REMAINDER..=most).contains(&remainder) {
+            let (asked, most) = (remainder.into(), most.into());
+            return Err(Error::Limit { what: "bits of a remainder", asked, most });
+        }
+        if slots < least_slots(keys) {
+            let most = most_keys(slots);
+            return Err(Error::Limit { what: "keys in so few slots", asked: keys, most });
+        }
+        Ok(Self { slots, remainder, keys })
+    }
+
+    /// Slots that are some fingerprint's quotient.
+    pub fn slots(&self) -> u64 {
+        self.slots
+    }
+
+    /// Bits of a remainder.
+    pub fn remainder(&self) -> u32 {
+        self.remainder
+    }
+
+    fn blocks(&self) -> u64 {
+        // As many as all keys may take in the last slot: a quarter more than there are keys, for
+        // four copies may take five slots.
+        let tail = (self.keys + self.keys / 4).min(MAX_TAIL);
+        (self.slots + tail).div_ceil(BLOCK)
+    }
+
+    fn words(&self) -> u64 {
+        table::words(self.blocks(), self.remainder)
+    }
+
+    /// Different fingerprints: less than 2^64.
+    fn fingerprints(&self) -> u64 {
+        self.slots << self.remainder
+    }
+
+    /// The key's 128 bits, as a fraction of all there are, of the fingerprints: quotient and
+    /// remainder. The low half matters where fingerprints are nearly as many as high halves.
+    #[inline(always)]
+    fn split(&self, key: Hash) -> (u64, u64) {
+        let all = self.fingerprints();
+        let product = u128::from(key.hi) * u128::from(all) + u128::from(scale(key.lo, all));
+        self.split_fingerprint((product >> 64) as u64)
+    }
+
+    #[inline(always)]
+    fn split_fingerprint(&self, fingerprint: u64) -> (u64, u64) {
+        (fingerprint >> self.remainder, fingerprint & packed::mask(self.remainder))
+    }
+}
+
+fn least_slots(keys: u64) -> u64 {
+    (keys * SLOTS_FOR_NINETEEN).div_ceil(19).max(1)
+}
+
+fn most_keys(slots: u64) -> u64 {
+    (slots * 19 / SLOTS_FOR_NINETEEN).min(MAX_KEYS)
+}
+
+/// What keeps fingerprints below 2^64.
+fn most_remainder(slots: u64) -> u32 {
+    MAX_REMAINDER.min(slots.leading_zeros())
+}
+
+impl Shape for CountingQuotientShape {
+    /// The smallest of: the fewest slots with remainders that are long enough, and more slots
+    /// with shorter ones.
+    fn fit_with(keys: u64, fpr: f64, _: &Settings) -> Result<Self, Error> {
+        crate::plan::check_keys(keys)?;
+        crate::plan::check_fpr(fpr)?;
+        let needed = if keys == 0 { 1.0 } else { -1.0 / ((-fpr).ln_1p() / keys as f64).exp_m1() };
+        let meets = |shape: &Self| shape.fpr_at(keys) <= fpr;
+        (MIN_REMAINDER..=MAX_REMAINDER)
+            .filter_map(|remainder| {
+                let slots = (needed / f64::from(remainder).exp2()).ceil();
+                let slots = least_slots(keys).max(slots as u64).min(MAX_SLOTS);
+                // The next few, where the quotient of two rounded numbers fell short.
+                (slots..slots.saturating_add(4))
+                    .filter_map(|slots| Self::new(slots, remainder, keys).ok())
+                    .find(meets)
+            })
+            .min_by_key(Self::words)
+            .ok_or(Error::Unreachable { why: "that takes fingerprints of more than 64 bits" })
+    }
+
+    fn figures(&self) -> Figures {
+        // The run of an average query lies half a block and its distance from home, some 10
+        // slots, behind the block's beginning: in another line if that is far.
+        let distance = 17.0 + 42.0 * f64::from(self.remainder) / 8.0;
+        Figures {
+            keys: self.keys,
+            fpr: self.fpr_at(self.keys),
+            bytes: bits::lines(self.words()) * 64,
+            cost: 1.0 + (distance / 64.0).min(1.0) + 3.0 * 0.125,
+        }
+    }
+
+    fn fpr_at(&self, keys: u64) -> f64 {
+        let differ = (-1.0 / self.fingerprints() as f64).ln_1p();
+        if keys == 0 { 0.0 } else { -(keys as f64 * differ).exp_m1() }
+    }
+}
+
+/// A counting quotient filter.
+///
+/// ```
+/// use tamis::{CountingQuotient, Keyed};
+///
+/// let mut basket = Keyed::<CountingQuotient>::with_capacity(10_000, 0.001)?;
+/// for _ in 0..1000 {
+///     basket.insert("apple")?;
+/// }
+/// assert_eq!(basket.count("apple"), 1000);
+/// assert!(basket.remove("apple"));
+/// assert_eq!((basket.count("apple"), basket.len()), (999, 999));
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct CountingQuotient {
+    shape: CountingQuotientShape,
+    len: u64,
+    table: Table,
+}
+
+impl CountingQuotient {
+    /// An empty filter.
+    pub fn new(shape: CountingQuotientShape) -> Result<Self, Error> {
+        let table = Table::new(shape.blocks(), shape.remainder)?;
+        Ok(Self { shape, len: 0, table })
+    }
+
+    /// Every fingerprint that is in, in order, and how often.
+    pub fn fingerprints(&self) -> impl Iterator<Item = (u64, u64)> {
+        let width = self.shape.remainder;
+        self.table
+            .entries()
+            .map(move |(quotient, entry)| (quotient << width | entry.remainder, entry.count))
+    }
+
+    /// Moves to another number of slots, 2, 4, 8 … times as many or a half, a quarter …, for as many
+    /// times the keys. Each doubling takes a bit of the remainder, each halving gives one: so
+    /// fingerprints stay what they are, and the rate goes with the keys that are in.
+    pub fn resize(&mut self, slots: u64) -> Result<(), Error> {
+        let CountingQuotientShape { slots: before, remainder, keys } = self.shape;
+        let all = u128::from(self.shape.fingerprints());
+        let shape = (MIN_REMAINDER..=MAX_REMAINDER)
+            .find(|remainder| u128::from(slots) << remainder == all)
+            .ok_or(Error::Unreachable { why: "that many slots do not share out its fingerprints" })
+            .and_then(|width| {
+                let keys = if slots >= before {
+                    keys.saturating_mul(slots / before)
+                } else {
+                    keys >> (width - remainder)
+                };
+                CountingQuotientShape::new(slots, width, keys)
+            })?;
+        *self = Self::of(&shape, self.fingerprints())?;
+        Ok(())
+    }
+
+    /// A table of these fingerprints and counts, which ascend.
+    fn of(
+        shape: &CountingQuotientShape,
+        fingerprints: impl Iterator<Item = (u64, u64)>,
+    ) -> Result<Self, Error> {
+        let full = Error::Full { keys: shape.keys };
+        let mut layer = Layer::new(Table::new(shape.blocks(), shape.remainder)?);
+        let mut len = 0u64;
+        for (fingerprint, count) in fingerprints {
+            let (quotient, remainder) = shape.split_fingerprint(fingerprint);
+            len = len.saturating_add(count);
+            if len > shape.keys || layer.push(quotient, remainder, count).is_err() {
+                return Err(full);
+            }
+        }
+        Ok(Self { shape: shape.clone(), len, table: layer.finish() })
+    }
+}
+
+/// Equal fingerprints side by side, as one with a count.
+fn counted(fingerprints: &[u64]) -> impl Iterator<Item = (u64, u64)> {
+    fingerprints.chunk_by(|a, b| a == b).map(|equal| (equal[0], equal.len() as u64))
+}
+
+/// Two ascending sequences as one, counts of what is in both added.
+fn sum(
+    a: impl Iterator<Item = (u64, u64)>,
+    b: impl Iterator<Item = (u64, u64)>,
+) -> impl Iterator<Item = (u64, u64)> {
+    let (mut a, mut b) = (a.peekable(), b.peekable());
+    std::iter::from_fn(move || match (a.peek(), b.peek()) {
+        (Some(x), Some(y)) if x.0 == y.0 => {
+            let both = (x.0, x.1.saturating_add(y.1));
+            (a.next(), b.next());
+            Some(both)
+        }
+        (Some(x), Some(y)) if y.0 < x.0 => b.next(),
+        (None, _) => b.next(),
+        _ => a.next(),
+    })
+}
+
+struct Contains<'a>(&'a CountingQuotient, Hash);
+
+impl Task for Contains<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn work(self, bits: impl Bits) -> bool {
+        let (quotient, remainder) = self.0.shape.split(self.1);
+        self.0.table.contains(bits, quotient, remainder)
+    }
+}
+
+struct ContainsEach<'a>(&'a CountingQuotient, &'a [Hash], &'a mut [bool]);
+
+impl Task for ContainsEach<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn work(self, bits: impl Bits) {
+        const LANES: usize = 32;
+        let Self(CountingQuotient { shape, table, .. }, keys, out) = self;
+        for (keys, out) in keys.chunks(LANES).zip(out.chunks_mut(LANES)) {
+            let mut places = [(0, 0); LANES];
+            for (place, key) in places.iter_mut().zip(keys) {
+                *place = shape.split(*key);
+                table.fetch(place.0);
+            }
+            for ((quotient, remainder), out) in places.iter().take(keys.len()).zip(out) {
+                *out = table.contains(bits, *quotient, *remainder);
+            }
+        }
+    }
+}
+
+struct CountOf<'a>(&'a CountingQuotient, Hash);
+
+impl Task for CountOf<'_> {
+    type Output = u64;
+
+    #[inline(always)]
+    fn work(self, bits: impl Bits) -> u64 {
+        let (quotient, remainder) = self.0.shape.split(self.1);
+        self.0.table.count(bits, quotient, remainder)
+    }
+}
+
+struct InsertEach<'a>(&'a mut CountingQuotient, &'a [Hash]);
+
+impl Task for InsertEach<'_> {
+    type Output = Result<(), Full>;
+
+    #[inline(always)]
+    fn work(self, bits: impl Bits) -> Result<(), Full> {
+        const LANES: usize = 16;
+        let Self(CountingQuotient { shape, table, len }, keys) = self;
+        for keys in keys.chunks(LANES) {
+            let mut places = [(0, 0); LANES];
+            for (place, key) in places.iter_mut().zip(keys) {
+                *place = shape.split(*key);
+                table.fetch(place.0);
+            }
+            for (quotient, remainder) in places.iter().take(keys.len()) {
+                if *len >= shape.keys {
+                    return Err(Full);
+                }
+                table.insert(bits, *quotient, *remainder)?;
+                *len += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+struct RemoveOne<'a>(&'a mut CountingQuotient, Hash);
+
+impl Task for RemoveOne<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn work(self, bits: impl Bits) -> bool {
+        let (quotient, remainder) = self.0.shape.split(self.1);
+        let removed = self.0.len > 0 && self.0.table.remove(bits, quotient, remainder);
+        self.0.len -= u64::from(removed);
+        removed
+    }
+}
+
+impl Filter for CountingQuotient {
+    type Shape = CountingQuotientShape;
+
+    fn shape(&self) -> &CountingQuotientShape {
+        &self.shape
+    }
+
+    #[inline]
+    fn contains(&self, key: Hash) -> bool {
+        run(Contains(self, key))
+    }
+
+    /// Keys inserted less keys removed.
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn contains_each(&self, keys: &[Hash], out: &mut [bool]) {
+        assert!(out.len() >= keys.len(), "an answer for each key");
+        run(ContainsEach(self, keys, out));
+    }
+}
+
+impl Build for CountingQuotient {
+    fn build_on(
+        _threads: usize,
+        shape: CountingQuotientShape,
+        keys: impl KeySource,
+    ) -> Result<Self, Error> {
+        let fingerprints = collect_sorted(shape.keys, keys, |key| {
+            let (quotient, remainder) = shape.split(key);
+            quotient << shape.remainder | remainder
+        })?;
+        Self::of(&shape, counted(&fingerprints))
+    }
+}
+
+impl Insert for CountingQuotient {
+    #[inline]
+    fn insert(&mut self, key: Hash) -> Result<(), Full> {
+        self.insert_each(&[key])
+    }
+
+    fn insert_each(&mut self, keys: &[Hash]) -> Result<(), Full> {
+        run(InsertEach(self, keys))
+    }
+}
+
+impl Remove for CountingQuotient {
+    fn remove(&mut self, key: Hash) -> bool {
+        run(RemoveOne(self, key))
+    }
+}
+
+impl Count for CountingQuotient {
+    /// How often the key's fingerprint is in: exact, unless another key shares it.
+    fn count(&self, key: Hash) -> u64 {
+        run(CountOf(self, key))
+    }
+
+    /// More than any filter takes keys.
+    fn count_limit(&self) -> u64 {
+        counter::MAX_COUNT
+    }
+}
+
+impl Merge for CountingQuotient {
+    /// One pass over both in order, into a table of its own.
+    fn merge(&mut self, other: &Self) -> Result<(), Error> {
+        check_same(&self.shape, &other.shape)?;
+        sum_of_keys(self.len, other.len, self.shape.keys)?;
+        *self = Self::of(&self.shape, sum(self.fingerprints(), other.fingerprints()))?;
+        Ok(())
+    }
+}
+
+impl Persist for CountingQuotient {
+    fn write<'a>(&'a self, to: &mut Writer<'a>) {
+        to.shape(&[self.shape.slots, self.shape.remainder.into(), self.shape.keys]);
+        to.words(TABLE, self.table.words());
+    }
+
+    fn read(from: &mut Reader) -> Result<Self, Error> {
+        let len = from.header().keys;
+        let mut fields = from.shape()?;
+        let slots = fields.next(1..=MAX_SLOTS, "number of slots")?;
+        let widths = MIN_REMAINDER.into()..=most_remainder(slots).into();
+        let remainder = fields.next(widths, "bits of a remainder")?;
+        let keys = fields.next(len..=most_keys(slots), "keys it is made for")?;
+        fields.finish()?;
+        let shape = CountingQuotientShape::new(slots, remainder as u32, keys)?;
+        let words: Words = from.words(TABLE, shape.words())?;
+        let table = Table::of(words, shape.blocks(), shape.remainder);
+        Ok(Self { shape, len, table })
+    }
+
+    fn validate(&self) -> Result<(), Error> {
+        let corrupt = |what| Err(format::Error::Corrupt { at: 0, what }.into());
+        let past = |(fingerprint, _)| fingerprint >= self.shape.fingerprints();
+        match self.table.validate() {
+            Err(what) => corrupt(what),
+            Ok(sum) if sum != self.len => {
+                corrupt("the table does not hold as many keys as the header says")
+            }
+            Ok(_) if self.fingerprints().last().is_some_and(past) => {
+                corrupt("a quotient is past the last slot")
+            }
+            Ok(_) => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,641 @@
+//! Blocks of 64 slots, and the runs in them.
+//!
+//! ```text
+//!  block    | offset 8 | occupied 64 | ends 64 | 64 slots of r bits |   next block …
+//!                        one bit a     one bit
+//!                        quotient      a slot
+//! ```
+//!
+//! The runs lie in the order of their quotients, each from the slot that is its quotient on, or
+//! right after the run before it. Bit `i` of `occupied` says that quotient `i` of the block has a
+//! run, bit `i` of `ends` that a run ends in slot `i`: so the n-th occupied quotient has the n-th
+//! end. To count both from the block's own beginning, and not from the table's, the offset says how
+//! many of the block's slots, and of those after it, belong to quotients of blocks before; what is
+//! 255 or more is told by 255, and found by walking back.
+//!
+//! Blocks are 17 + 8r bytes, so they begin at any byte; what is read of them is shifted together
+//! from whole words. A word past the end lets every slot be read as a window of 64 bits.
+//!
+//! Nothing here trusts what a file says: loops go one way and end with the table, and a run that
+//! is not one is not changed.
+
+use bits::select::{Bits, Portable};
+use bits::{Words, packed, prefetch, set};
+
+use super::counter::{self, Entry};
+use crate::error::{Error, Full};
+use crate::filters::usize_words;
+
+/// Slots of a block.
+pub(super) const BLOCK: u64 = 64;
+/// Bits of a block before its slots.
+const HEAD: u64 = 8 + 64 + 64;
+/// An offset of at least so much.
+const FAR: u64 = 255;
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Table {
+    words: Words,
+    width: u32,
+    blocks: u64,
+    /// How many slots a window holds, and the lowest bit of each of them.
+    lanes: u32,
+    ones: u64,
+}
+
+/// The beginning of a block.
+#[derive(Clone, Copy)]
+struct Head {
+    offset: u64,
+    occupied: u64,
+    ends: u64,
+}
+
+/// Where a remainder is in its run, or would go.
+struct Found {
+    at: u64,
+    /// The last slot of the run.
+    last: u64,
+    entry: Option<Entry>,
+}
+
+/// Words of a table of so many blocks.
+pub(super) fn words(blocks: u64, width: u32) -> u64 {
+    // At most 2^44 blocks of 8 words: no overflow. Where there are fewer they may be larger.
+    (blocks * block_bytes(width)).div_ceil(8) + 1
+}
+
+const fn block_bytes(width: u32) -> u64 {
+    HEAD / 8 + 8 * width as u64
+}
+
+/// Bits `low` to `high`.
+const fn span(low: u64, high: u64) -> u64 {
+    u64::MAX >> (63 - (high - low)) << low
+}
+
+impl Table {
+    pub(super) fn new(blocks: u64, width: u32) -> Result<Self, Error> {
+        Ok(Self::of(Words::zeroed(usize_words(words(blocks, width))?)?, blocks, width))
+    }
+
+    /// The table in `words`, of which there are [`words`].
+    pub(super) fn of(words: Words, blocks: u64, width: u32) -> Self {
+        let lanes = 64 / width;
+        let ones = (0..lanes).map(|lane| 1 << (lane * width)).sum();
+        Self { words, width, blocks, lanes, ones }
+    }
+
+    pub(super) fn words(&self) -> &[u64] {
+        &self.words
+    }
+
+    pub(super) fn slots(&self) -> u64 {
+        self.blocks * BLOCK
+    }
+
+    #[inline(always)]
+    pub(super) fn fetch(&self, quotient: u64) {
+        let word = (quotient / BLOCK * block_bytes(self.width) / 8) as usize;
+        prefetch(&self.words, word);
+        prefetch(&self.words, word + bits::LINE_WORDS);
+    }
+
+    #[inline(always)]
+    fn head(&self, block: u64) -> Head {
+        let byte = block * block_bytes(self.width);
+        let (word, shift) = ((byte / 8) as usize, (byte % 8 * 8) as u32);
+        let &[x, y, z] = self.words[word..].first_chunk().expect("a block is longer than that");
+        // Bits from 8 + shift on, which is 8 to 64.
+        let join = |low: u64, high: u64| low >> (shift + 7) >> 1 | high << (56 - shift);
+        Head { offset: x >> shift & 0xff, occupied: join(x, y), ends: join(y, z) }
+    }
+
+    #[inline(always)]
+    fn bit(&self, place: u64) -> u64 {
+        place / BLOCK * (block_bytes(self.width) * 8)
+    }
+
+    #[inline(always)]
+    fn slot_bit(&self, slot: u64) -> u64 {
+        self.bit(slot) + HEAD + slot % BLOCK * u64::from(self.width)
+    }
+
+    /// The slots from `slot` on, as many as 64 bits hold.
+    #[inline(always)]
+    fn window(&self, slot: u64) -> u64 {
+        read(&self.words, self.slot_bit(slot))
+    }
+
+    #[inline(always)]
+    fn slot(&self, slot: u64) -> u64 {
+        self.window(slot) & packed::mask(self.width)
+    }
+
+    fn set_slot(&mut self, slot: u64, to: u64) {
+        let bit = self.slot_bit(slot);
+        write(self.words.to_mut(), bit, packed::mask(self.width), to);
+    }
+
+    fn set_ends(&mut self, block: u64, to: u64) {
+        let bit = self.bit(block * BLOCK) + 72;
+        write(self.words.to_mut(), bit, u64::MAX, to);
+    }
+
+    fn set_offset(&mut self, block: u64, to: u64) {
+        let bit = self.bit(block * BLOCK);
+        write(self.words.to_mut(), bit, 0xff, to.min(FAR));
+    }
+
+    fn occupied_bit(&self, quotient: u64) -> u64 {
+        self.bit(quotient) + 8 + quotient % BLOCK
+    }
+
+    fn end_bit(&self, slot: u64) -> u64 {
+        self.bit(slot) + 72 + slot % BLOCK
+    }
+
+    /// The slot in which run number `n` ends, of those that end in `from` or later; the number of
+    /// slots if none does. `n` is less than 64, and `known` the ends of some block.
+    #[inline(always)]
+    fn end(&self, bits: impl Bits, from: u64, mut n: u32, known: (u64, u64)) -> u64 {
+        let mut block = from / BLOCK;
+        if block >= self.blocks {
+            return self.slots();
+        }
+        let ends = if block == known.0 { known.1 } else { self.head(block).ends };
+        let mut ends = ends & u64::MAX << (from % BLOCK);
+        loop {
+            let at = bits.select(ends, n);
+            if at < 64 {
+                return block * BLOCK + u64::from(at);
+            }
+            n -= ends.count_ones();
+            block += 1;
+            if block == self.blocks {
+                return self.slots();
+            }
+            ends = self.head(block).ends;
+        }
+    }
+
+    /// The first slot of `block` or later that no quotient of a block before it has.
+    #[inline(always)]
+    fn spill(&self, block: u64, offset: u64) -> u64 {
+        if offset == FAR { self.far_spill(block) } else { block * BLOCK + offset }
+    }
+
+    #[cold]
+    fn far_spill(&self, block: u64) -> u64 {
+        let near = (1..=block).rev().find(|block| self.head(*block).offset < FAR).unwrap_or(0);
+        let spill = near * BLOCK + if near == 0 { 0 } else { self.head(near).offset };
+        (near..block).fold(spill, |spill, block| self.next_spill(block, spill))
+    }
+
+    /// The spill of the block after `block`, of which it is `spill`.
+    fn next_spill(&self, block: u64, spill: u64) -> u64 {
+        let Head { occupied, ends, .. } = self.head(block);
+        let past = match occupied.count_ones() {
+            0 => spill,
+            runs => self.end(Portable, spill, runs - 1, (block, ends)) + 1,
+        };
+        past.max((block + 1) * BLOCK)
+    }
+
+    /// The first slot after the first `runs` runs of a block, and after what spills into it.
+    #[inline(always)]
+    fn after(&self, bits: impl Bits, block: u64, head: &Head, runs: u32) -> u64 {
+        let spill = self.spill(block, head.offset);
+        if runs == 0 { spill } else { self.end(bits, spill, runs - 1, (block, head.ends)) + 1 }
+    }
+
+    /// Where the run of a quotient begins, or would, and whether it has one.
+    #[inline(always)]
+    fn run(&self, bits: impl Bits, quotient: u64, head: &Head) -> (u64, bool) {
+        let (block, at) = (quotient / BLOCK, (quotient % BLOCK) as u32);
+        let before = bits.rank(head.occupied, at);
+        let start = self.after(bits, block, head, before).max(quotient);
+        (start, head.occupied >> at & 1 == 1)
+    }
+
+    /// Whether a remainder is in the run of its quotient.
+    ///
+    /// Most runs end within one window, in which all slots are compared at once. The first slot that
+    /// equals the remainder is the remainder or part of a counter. Those digits come after a 0, and
+    /// the only other slot that counts something else than itself comes after a larger one.
+    #[inline(always)]
+    pub(super) fn contains(&self, bits: impl Bits, quotient: u64, remainder: u64) -> bool {
+        let head = self.head(quotient / BLOCK);
+        if head.occupied >> (quotient % BLOCK) & 1 == 0 {
+            return false;
+        }
+        let (start, _) = self.run(bits, quotient, &head);
+        if start >= self.slots() {
+            return false;
+        }
+        let block = start / BLOCK;
+        let ends = if block == quotient / BLOCK { head.ends } else { self.head(block).ends };
+        let len = (ends >> (start % BLOCK)).trailing_zeros() + 1;
+        if len > self.lanes {
+            return self.contains_slowly(start, remainder);
+        }
+        let highs = self.ones << (self.width - 1);
+        // Marks lanes that are zero: the lowest mark is right, those above it may be too many.
+        let zeros = |lanes: u64| lanes.wrapping_sub(self.ones) & !lanes & highs;
+        let run = self.window(start);
+        let equal = zeros(run ^ remainder.wrapping_mul(self.ones)) & packed::mask(len * self.width);
+        if equal == 0 {
+            return false;
+        }
+        let lowest = equal & equal.wrapping_neg();
+        let at = lowest.trailing_zeros() + 1 - self.width;
+        let before = run << self.width >> at & packed::mask(self.width);
+        let plain = zeros(run) & (lowest - 1) == 0 && (at == 0 || before < remainder);
+        plain || self.contains_slowly(start, remainder)
+    }
+
+    #[cold]
+    fn contains_slowly(&self, start: u64, remainder: u64) -> bool {
+        self.find(Portable, start, remainder).is_some_and(|found| found.entry.is_some())
+    }
+
+    /// How often a remainder is in the run of its quotient.
+    #[inline(always)]
+    pub(super) fn count(&self, bits: impl Bits, quotient: u64, remainder: u64) -> u64 {
+        let (start, occupied) = self.run(bits, quotient, &self.head(quotient / BLOCK));
+        if !occupied {
+            return 0;
+        }
+        let entry = self.find(bits, start, remainder).and_then(|found| found.entry);
+        entry.map_or(0, |entry| entry.count)
+    }
+
+    /// The entry at slot `at` of a run that ends in `last`.
+    #[inline(always)]
+    fn entry(&self, at: u64, last: u64) -> Option<Entry> {
+        counter::decode(self.width, last + 1 - at, |slot| self.slot(at + slot))
+    }
+
+    /// Looks through the run that begins at `start`; `None` if it is not one.
+    #[inline(always)]
+    fn find(&self, bits: impl Bits, start: u64, remainder: u64) -> Option<Found> {
+        let last = self.end(bits, start, 0, (u64::MAX, 0));
+        if last >= self.slots() {
+            return None;
+        }
+        let mut at = start;
+        while at <= last {
+            let entry = self.entry(at, last)?;
+            if entry.remainder >= remainder {
+                let entry = Some(entry).filter(|entry| entry.remainder == remainder);
+                return Some(Found { at, last, entry });
+            }
+            at += entry.slots;
+        }
+        Some(Found { at, last, entry: None })
+    }
+
+    /// The first slot from `at` on that is free.
+    #[inline(always)]
+    fn free(&self, bits: impl Bits, mut at: u64) -> u64 {
+        while at < self.slots() {
+            let head = self.head(at / BLOCK);
+            let begun = (head.occupied << (BLOCK - 1 - at % BLOCK)).count_ones();
+            match self.after(bits, at / BLOCK, &head, begun) {
+                past if past <= at => return at,
+                past => at = past,
+            }
+        }
+        self.slots()
+    }
+
+    /// The first slot from `at` on that is free, or has the first remainder of its own quotient.
+    #[inline(always)]
+    fn unshifted(&self, bits: impl Bits, mut at: u64) -> u64 {
+        while at < self.slots() {
+            let head = self.head(at / BLOCK);
+            let begun = bits.rank(head.occupied, (at % BLOCK) as u32);
+            match self.after(bits, at / BLOCK, &head, begun) {
+                past if past <= at => return at,
+                past => at = past,
+            }
+        }
+        self.slots()
+    }
+
+    /// Adds one of a remainder. On `Full` nothing is changed.
+    #[inline(always)]
+    pub(super) fn insert(
+        &mut self,
+        bits: impl Bits,
+        quotient: u64,
+        remainder: u64,
+    ) -> Result<(), Full> {
+        let head = self.head(quotient / BLOCK);
+        let (start, occupied) = self.run(bits, quotient, &head);
+        if !occupied {
+            let free = self.free(bits, start);
+            if free >= self.slots() {
+                return Err(Full);
+            }
+            self.move_up(quotient, start, free);
+            self.insert_end(start, free, true);
+            self.set_slot(start, remainder);
+            let bit = self.occupied_bit(quotient);
+            set::set(self.words.to_mut(), bit);
+            return Ok(());
+        }
+        let Found { at, last, entry } = self.find(bits, start, remainder).ok_or(Full)?;
+        let (count, has) = entry.map_or((0, 0), |entry| (entry.count, entry.slots));
+        if count == counter::MAX_COUNT {
+            return Err(Full);
+        }
+        let needs = if count == 0 { 1 } else { counter::slots(self.width, remainder, count + 1) };
+        // A count that is one higher takes two slots more at the most.
+        let (mut gaps, mut taken) = ([0; 2], last);
+        let gaps = &mut gaps[..(needs - has) as usize];
+        for gap in &mut *gaps {
+            *gap = self.free(bits, taken + 1);
+            taken = *gap;
+            if taken >= self.slots() {
+                return Err(Full);
+            }
+        }
+        for (last, gap) in (last..).zip(gaps) {
+            self.move_up(quotient, at, *gap);
+            self.insert_end(at.min(last), *gap, false);
+        }
+        self.put(at, remainder, count + 1);
+        Ok(())
+    }
+
+    /// Takes one of a remainder away; `false` if there is none.
+    #[inline(always)]
+    pub(super) fn remove(&mut self, bits: impl Bits, quotient: u64, remainder: u64) -> bool {
+        let (start, occupied) = self.run(bits, quotient, &self.head(quotient / BLOCK));
+        if !occupied {
+            return false;
+        }
+        let Some(Found { at, last, entry: Some(entry) }) = self.find(bits, start, remainder) else {
+            return false;
+        };
+        let count = entry.count - 1;
+        let needs = if count == 0 { 0 } else { counter::slots(self.width, remainder, count) };
+        for last in (last + 1 + needs - entry.slots..=last).rev() {
+            let stop = self.unshifted(bits, last + 1) - 1;
+            let alone = start == last;
+            self.remove_end(if alone { at } else { at.min(last - 1) }, stop);
+            if alone {
+                let bit = self.occupied_bit(quotient);
+                set::clear(self.words.to_mut(), bit);
+            }
+            self.move_down(quotient, at, stop);
+        }
+        if count > 0 {
+            self.put(at, remainder, count);
+        }
+        true
+    }
+
+    fn put(&mut self, at: u64, remainder: u64, count: u64) {
+        counter::encode(self.width, remainder, count, |slot, to| self.set_slot(at + slot, to));
+    }
+
+    /// Moves slots `at..free` on by one for a run of `quotient`, past the offsets in between.
+    #[inline(always)]
+    fn move_up(&mut self, quotient: u64, at: u64, free: u64) {
+        for block in (at / BLOCK..=free / BLOCK).rev() {
+            let base = block * BLOCK;
+            let (bottom, top) = (at.max(base), free.min(base + BLOCK - 1));
+            let range = self.slot_bit(bottom)..self.slot_bit(top);
+            shift_up(self.words.to_mut(), range, self.width);
+            if at < base {
+                self.set_slot(base, self.slot(base - 1));
+            }
+        }
+        for block in quotient / BLOCK + 1..=free / BLOCK {
+            self.set_offset(block, self.head(block).offset + 1);
+        }
+    }
+
+    /// Moves slots `at + 1..=last` back by one, and the offsets after `quotient`. The runs are
+    /// those of afterwards.
+    #[inline(always)]
+    fn move_down(&mut self, quotient: u64, at: u64, last: u64) {
+        for block in at / BLOCK..=last / BLOCK {
+            let base = block * BLOCK;
+            let (bottom, top) = (at.max(base), last.min(base + BLOCK - 1));
+            let range = self.slot_bit(bottom)..self.slot_bit(top);
+            shift_down(self.words.to_mut(), range, self.width);
+            if top < last {
+                self.set_slot(top, self.slot(top + 1));
+            }
+        }
+        self.set_slot(last, 0);
+        let mut before = None;
+        for block in quotient / BLOCK + 1..=last / BLOCK {
+            let spill = match (self.head(block).offset, before) {
+                (FAR, None) => self.far_spill(block),
+                (FAR, Some(spill)) => self.next_spill(block - 1, spill),
+                (offset, _) => block * BLOCK + offset.saturating_sub(1),
+            };
+            self.set_offset(block, spill - block * BLOCK);
+            before = Some(spill);
+        }
+    }
+
+    /// Moves the ends of slots `at..free` on by one, and makes `at` an end or not.
+    #[inline(always)]
+    fn insert_end(&mut self, at: u64, free: u64, end: bool) {
+        for block in (at / BLOCK..=free / BLOCK).rev() {
+            let base = block * BLOCK;
+            let low = at.max(base) - base;
+            let moved = span(low, free.min(base + BLOCK - 1) - base);
+            let ends = self.head(block).ends;
+            let first = if at < base { self.head(block - 1).ends >> 63 } else { u64::from(end) };
+            self.set_ends(block, ends & !moved | (ends & moved) << 1 & moved | first << low);
+        }
+    }
+
+    /// Moves the ends of slots `at + 1..=last` back by one; `last` is none.
+    #[inline(always)]
+    fn remove_end(&mut self, at: u64, last: u64) {
+        for block in at / BLOCK..=last / BLOCK {
+            let base = block * BLOCK;
+            let high = last.min(base + BLOCK - 1) - base;
+            let moved = span(at.max(base) - base, high);
+            let ends = self.head(block).ends;
+            let end = if block < last / BLOCK { self.head(block + 1).ends & 1 } else { 0 };
+            self.set_ends(block, ends & !moved | (ends & moved) >> 1 & moved | end << high);
+        }
+    }
+
+    /// Every quotient with its remainders and their counts, in order.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (u64, Entry)> {
+        let quotients = (0..self.blocks).flat_map(|block| {
+            let occupied = self.head(block).occupied;
+            (0..BLOCK).filter(move |at| occupied >> at & 1 == 1).map(move |at| block * BLOCK + at)
+        });
+        let mut free = 0;
+        let runs = quotients.map_while(move |quotient| {
+            let start = free.max(quotient);
+            let last = self.end(Portable, start, 0, (u64::MAX, 0));
+            free = last + 1;
+            (last < self.slots()).then_some((quotient, start, last))
+        });
+        runs.flat_map(move |(quotient, start, last)| {
+            let mut at = start;
+            std::iter::from_fn(move || {
+                let entry = if at <= last { self.entry(at, last)? } else { return None };
+                at += entry.slots;
+                Some((quotient, entry))
+            })
+        })
+    }
+
+    /// That every bit is what the entries make it; the sum of the counts.
+    pub(super) fn validate(&self) -> Result<u64, &'static str> {
+        let (mut free, mut sum) = (0u64, 0u64);
+        let end = self.bit(self.slots());
+        if !set::ends_at(&self.words, end) {
+            return Err("bits are set past the end");
+        }
+        let unused = |slot: u64| self.slot(slot) == 0 && !set::get(&self.words, self.end_bit(slot));
+        for block in 0..self.blocks {
+            let Head { offset, occupied, .. } = self.head(block);
+            if offset != free.saturating_sub(block * BLOCK).min(FAR) {
+                return Err("an offset is not that of the runs before it");
+            }
+            for quotient in (0..BLOCK).filter(|at| occupied >> at & 1 == 1) {
+                let start = free.max(block * BLOCK + quotient);
+                if !(free..start).all(unused) {
+                    return Err("a slot that no run has is not empty");
+                }
+                let last = self.end(Portable, start, 0, (u64::MAX, 0));
+                if last >= self.slots() {
+                    return Err("a run does not end");
+                }
+                let (mut at, mut least) = (start, 0);
+                while at <= last {
+                    let entry = self.entry(at, last).filter(|entry| entry.remainder >= least);
+                    let entry = entry.ok_or("a run cannot be read")?;
+                    (at, least) = (at + entry.slots, entry.remainder + 1);
+                    sum = sum.checked_add(entry.count).ok_or("the counts are too large")?;
+                }
+                free = last + 1;
+            }
+        }
+        if (free..self.slots()).all(unused) {
+            Ok(sum)
+        } else {
+            Err("a slot that no run has is not empty")
+        }
+    }
+}
+
+/// Lays down runs one after the other, in order.
+pub(super) struct Layer {
+    table: Table,
+    free: u64,
+    /// The quotient whose run is being written.
+    open: Option<u64>,
+    /// The first block that has no offset yet.
+    block: u64,
+}
+
+impl Layer {
+    /// On an empty table.
+    pub(super) fn new(table: Table) -> Self {
+        Self { table, free: 0, open: None, block: 1 }
+    }
+
+    /// Adds an entry that comes after all before it.
+    #[inline]
+    pub(super) fn push(&mut self, quotient: u64, remainder: u64, count: u64) -> Result<(), Full> {
+        if self.open != Some(quotient) {
+            self.close(quotient / BLOCK);
+            self.free = self.free.max(quotient);
+            self.open = Some(quotient);
+            let bit = self.table.occupied_bit(quotient);
+            set::set(self.table.words.to_mut(), bit);
+        }
+        let needs = if count == 1 { 1 } else { counter::slots(self.table.width, remainder, count) };
+        if self.free + needs > self.table.slots() {
+            return Err(Full);
+        }
+        self.table.put(self.free, remainder, count);
+        self.free += needs;
+        Ok(())
+    }
+
+    /// Ends the open run, and sets the offsets of all blocks up to `block`.
+    fn close(&mut self, block: u64) {
+        if self.open.is_some() {
+            let bit = self.table.end_bit(self.free - 1);
+            set::set(self.table.words.to_mut(), bit);
+        }
+        for block in self.block..=block {
+            self.table.set_offset(block, self.free.saturating_sub(block * BLOCK));
+        }
+        self.block = self.block.max(block + 1);
+    }
+
+    /// The table.
+    pub(super) fn finish(mut self) -> Table {
+        self.close(self.table.blocks - 1);
+        self.table
+    }
+}
+
+/// The 64 bits from `bit` on.
+#[inline(always)]
+fn read(words: &[u64], bit: u64) -> u64 {
+    let (word, shift) = ((bit / 64) as usize, bit % 64);
+    let &[low, high] = words[word..].first_chunk().expect("a word past the end");
+    low >> shift | high << 1 << (63 - shift)
+}
+
+/// Sets those of the 64 bits from `bit` on that `mask` has.
+#[inline(always)]
+fn write(words: &mut [u64], bit: u64, mask: u64, to: u64) {
+    let (word, shift) = ((bit / 64) as usize, bit % 64);
+    let [low, high] = words[word..].first_chunk_mut().expect("a word past the end");
+    *low = *low & !(mask << shift) | (to & mask) << shift;
+    *high = *high & !(mask >> 1 >> (63 - shift)) | (to & mask) >> 1 >> (63 - shift);
+}
+
+/// Moves a range of bits up by fewer than 64. They do not begin in the first word.
+#[inline(always)]
+fn shift_up(words: &mut [u64], range: std::ops::Range<u64>, by: u32) {
+    if range.is_empty() {
+        return;
+    }
+    let (first, last) = (range.start + u64::from(by), range.end + u64::from(by) - 1);
+    for word in (first / 64..=last / 64).rev() {
+        let moved = read(words, word * 64 - u64::from(by));
+        let mask = word_span(word, first, last);
+        let word = &mut words[word as usize];
+        *word = *word & !mask | moved & mask;
+    }
+}
+
+/// Moves the bits that are fewer than 64 above a range down into it.
+#[inline(always)]
+fn shift_down(words: &mut [u64], range: std::ops::Range<u64>, by: u32) {
+    if range.is_empty() {
+        return;
+    }
+    let (first, last) = (range.start, range.end - 1);
+    for word in first / 64..=last / 64 {
+        let moved = read(words, word * 64 + u64::from(by));
+        let mask = word_span(word, first, last);
+        let word = &mut words[word as usize];
+        *word = *word & !mask | moved & mask;
+    }
+}
+
+/// Those bits of a word that are among bits `first` to `last` of the array.
+#[inline(always)]
+fn word_span(word: u64, first: u64, last: u64) -> u64 {
+    span(first.max(word * 64) % 64, last.min(word * 64 + 63) % 64)
+}

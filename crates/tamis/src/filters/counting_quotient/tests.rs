@@ -1,0 +1,314 @@
+//! Against the plain quotient filter, and against a multiset of fingerprints.
+
+use std::collections::BTreeMap;
+
+use bits::range::mix;
+
+use super::*;
+use crate::filters::quotient::{Quotient, QuotientShape};
+use crate::hash::{HashId, Hasher, Key};
+
+type Model = BTreeMap<u64, u64>;
+
+/// The least hash with this fingerprint.
+fn hash(shape: &CountingQuotientShape, fingerprint: u64) -> Hash {
+    let hash = (u128::from(fingerprint) << 64).div_ceil(u128::from(shape.fingerprints()));
+    Hash { hi: hash as u64, lo: 0 }
+}
+
+fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<Hash> {
+    let hasher = Hasher::new(HashId::Fast, [seed, 11]);
+    keys.map(|key| key.hash(&hasher)).collect()
+}
+
+fn built(shape: &CountingQuotientShape, model: &Model) -> CountingQuotient {
+    let entries = model.iter().map(|(fingerprint, count)| (*fingerprint, *count));
+    CountingQuotient::of(shape, entries.filter(|(_, count)| *count > 0)).unwrap()
+}
+
+fn check(filter: &CountingQuotient, model: &Model) {
+    filter.validate().unwrap();
+    let entries = model.iter().map(|(fingerprint, count)| (*fingerprint, *count));
+    assert!(filter.fingerprints().eq(entries.filter(|(_, count)| *count > 0)));
+    assert_eq!(filter, &built(filter.shape(), model));
+    assert_eq!(filter.len(), model.values().sum::<u64>());
+}
+
+/// One operation on filter and model.
+fn step(filter: &mut CountingQuotient, model: &mut Model, fingerprint: u64, insert: bool) {
+    let key = hash(filter.shape(), fingerprint);
+    let copies = model.entry(fingerprint).or_default();
+    if insert {
+        *copies += 1;
+        if filter.insert(key).is_err() {
+            // Then they cannot be built together either.
+            let entries = model.iter().map(|(fingerprint, count)| (*fingerprint, *count));
+            let entries = entries.filter(|(_, count)| *count > 0);
+            let most = filter.shape.keys;
+            assert!(
+                filter.len() == most || CountingQuotient::of(&filter.shape, entries).is_err(),
+                "full with {} of {most} keys",
+                filter.len()
+            );
+            *model.entry(fingerprint).or_default() -= 1;
+        }
+    } else {
+        assert_eq!(filter.remove(key), *copies > 0);
+        *copies = copies.saturating_sub(1);
+    }
+    assert_eq!(filter.count(key), model[&fingerprint]);
+    assert_eq!(filter.contains(key), model[&fingerprint] > 0);
+}
+
+/// Any operations leave the table that building makes, at all widths, from sparse to full, with
+/// counts of all sizes and clusters of many blocks.
+#[test]
+fn any_operations_leave_the_table_that_building_makes() {
+    for seed in 0..200u64 {
+        let keys = 1 + mix(seed) % 2000;
+        let width = 2 + (mix(seed + 500) % 9) as u32;
+        let slots = least_slots(keys) + mix(seed + 900) % 3;
+        let shape = CountingQuotientShape::new(slots, width, keys).unwrap();
+        let mut filter = CountingQuotient::new(shape.clone()).unwrap();
+        let mut model = Model::new();
+        // All fingerprints, or few so that they come often, or those of the last or a middle slot.
+        let (from, places) = match seed % 4 {
+            0 => (0, shape.fingerprints()),
+            1 => (0, 1 + keys / 20),
+            2 => (shape.fingerprints() - (1 << width), 1 << width),
+            _ => (shape.fingerprints() / 2, (3 << width).min(shape.fingerprints() / 2)),
+        };
+        for round in 0..4000 {
+            let random = mix(seed << 32 | round);
+            // Mostly in until it is full, then mostly out.
+            let insert = random >> 61 > if round < 2500 { 1 } else { 5 };
+            step(&mut filter, &mut model, from + random % places, insert);
+            if round % 400 == 399 {
+                check(&filter, &model);
+            }
+        }
+    }
+}
+
+/// The plain quotient filter, at the same split of the same hash, holds the same.
+#[test]
+fn it_agrees_with_the_quotient_filter() {
+    for (seed, (bits, width)) in [(4, 5), (7, 3), (10, 2), (12, 8)].into_iter().enumerate() {
+        let (seed, keys) = (seed as u64, (1u64 << bits) * 9 / 10);
+        let plain = QuotientShape::new(bits, width, keys).unwrap();
+        let counting = CountingQuotientShape::new(1 << bits, width, keys).unwrap();
+        let (mut plain, mut counting) =
+            (Quotient::new(plain).unwrap(), CountingQuotient::new(counting).unwrap());
+        for round in 0..40_000u64 {
+            let random = mix(seed << 40 | round);
+            let key = Hash { hi: mix(random % (keys * 2)), lo: random };
+            match random >> 62 {
+                0 => assert_eq!(plain.remove(key), counting.remove(key)),
+                1 | 2 => assert_eq!(plain.insert(key), counting.insert(key)),
+                _ => assert_eq!(plain.contains(key), counting.contains(key)),
+            }
+            assert_eq!(plain.len(), counting.len());
+            if round % 4000 == 0 {
+                let copies = counting.fingerprints();
+                let copies = copies.flat_map(|(f, count)| (0..count).map(move |_| f));
+                assert!(plain.fingerprints().eq(copies));
+                counting.validate().unwrap();
+            }
+        }
+    }
+}
+
+/// Runs of thousands of slots: offsets far past what they can tell, up and down again.
+#[test]
+fn offsets_that_cannot_be_told() {
+    for width in [10, 12] {
+        let keys = 3000;
+        let shape = CountingQuotientShape::new(least_slots(keys), width, keys).unwrap();
+        for (first, quotients) in [(0, 1), (63, 2), (64, 1), (1000, 5), (700, 64), (1500, 200)] {
+            let mut filter = CountingQuotient::new(shape.clone()).unwrap();
+            let mut model = Model::new();
+            let all = |round: u64| {
+                let quotient = first + mix(round) % quotients;
+                quotient << width | mix(round + 77) & packed::mask(width)
+            };
+            let most = 700.min(quotients * 600);
+            for round in 0..most {
+                step(&mut filter, &mut model, all(round), true);
+            }
+            check(&filter, &model);
+            // Strangers behind the cluster, and in it.
+            for slot in first..(first + 1000).min(shape.slots) {
+                step(&mut filter, &mut model, slot << width | 5, true);
+            }
+            check(&filter, &model);
+            for round in 0..most {
+                step(&mut filter, &mut model, all(round), false);
+                if round % 64 == 0 {
+                    check(&filter, &model);
+                }
+            }
+            check(&filter, &model);
+            for slot in (first..(first + 1000).min(shape.slots)).rev() {
+                step(&mut filter, &mut model, slot << width | 5, false);
+            }
+            check(&filter, &model);
+            assert_eq!(filter, CountingQuotient::new(shape.clone()).unwrap());
+        }
+    }
+}
+
+/// Counts go up and down again one by one, between neighbours that must stay.
+#[test]
+fn a_key_many_times() {
+    for width in [2, 4, 8, 60] {
+        for remainder in [0, 1, 2, packed::mask(width) - 1, packed::mask(width)] {
+            let shape = CountingQuotientShape::new(12_000_u64.min(u64::MAX >> width), width, 5000);
+            let Ok(shape) = shape else { continue };
+            let mut filter = CountingQuotient::new(shape.clone()).unwrap();
+            let mut model = Model::new();
+            let fingerprint = 77 << width | remainder;
+            for near in [76 << width | 3, 77 << width, 77 << width | 2, 78 << width] {
+                step(&mut filter, &mut model, near, true);
+            }
+            let before = filter.clone();
+            for insert in [true, false] {
+                for round in 0..4000 {
+                    step(&mut filter, &mut model, fingerprint, insert);
+                    if round % 97 == 0 || round < 300 {
+                        check(&filter, &model);
+                    }
+                }
+            }
+            assert_eq!(filter, before);
+        }
+    }
+    let shape = CountingQuotientShape::fit(1_000_000, 0.01).unwrap();
+    let mut filter = CountingQuotient::new(shape.clone()).unwrap();
+    let key = hashes(1, 0..1)[0];
+    filter.insert_each(&vec![key; 1_000_000]).unwrap();
+    assert_eq!((filter.count(key), filter.len()), (1_000_000, 1_000_000));
+    assert_eq!(filter.insert(key), Err(Full));
+    assert_eq!(filter, CountingQuotient::build(shape, &vec![key; 1_000_000][..]).unwrap());
+    filter.validate().unwrap();
+}
+
+/// Sets in which every key is there twice, or three times …, fill a table to the last key.
+#[test]
+fn copies_do_not_fill_it_early() {
+    for copies in [1u64, 2, 3, 4, 5, 8, 30] {
+        for width in [2, 3, 8] {
+            for seed in 0..20 {
+                let keys = 20_000 / copies * copies;
+                let shape = CountingQuotientShape::new(least_slots(keys), width, keys).unwrap();
+                let members = hashes(seed, 0..keys / copies);
+                let many: Vec<Hash> =
+                    members.iter().flat_map(|key| vec![*key; copies as usize]).collect();
+                let filter = CountingQuotient::build(shape, &many[..]).unwrap();
+                assert!(members.iter().all(|key| filter.count(*key) >= copies));
+            }
+        }
+    }
+}
+
+/// When the last slots are taken it is full, and as it was.
+#[test]
+fn out_of_slots_changes_nothing() {
+    let shape = CountingQuotientShape::new(4000, 12, 3800).unwrap();
+    let mut filter = CountingQuotient::new(shape.clone()).unwrap();
+    let last = shape.fingerprints() - 1;
+    let mut fitted = 0;
+    while filter.insert(hash(&shape, last - fitted)).is_ok() {
+        fitted += 1;
+    }
+    assert_eq!(fitted, shape.blocks() * BLOCK - 3999);
+    let before = filter.clone();
+    for stranger in [last - fitted, last - fitted - 1, last - 4000, last - fitted - 5000] {
+        let fits = stranger >> 12 < 3999;
+        assert_eq!(filter.clone().insert(hash(&shape, stranger)).is_ok(), fits);
+    }
+    // The count of a key that is in needs a slot too; unless it has a digit to spare.
+    assert_eq!(filter.insert(hash(&shape, last)), Err(Full));
+    assert_eq!(filter, before);
+    // Three zeros to four takes two slots, of which there is one.
+    let zero = hash(&shape, 3999 << 12);
+    for fingerprint in last + 1 - fitted..=last + 4 - fitted {
+        assert!(filter.remove(hash(&shape, fingerprint)));
+    }
+    (0..3).for_each(|_| filter.insert(zero).unwrap());
+    let before = filter.clone();
+    assert_eq!(filter.insert(zero), Err(Full));
+    assert_eq!((filter.count(zero), &filter), (3, &before));
+    filter.validate().unwrap();
+}
+
+#[test]
+fn merging_adds_counts() {
+    let shape = CountingQuotientShape::fit(5000, 0.05).unwrap();
+    let build = |keys: &[Hash]| CountingQuotient::build(shape.clone(), keys).unwrap();
+    let keys = hashes(3, 0..1500);
+    let (a, b) = (keys[..1000].to_vec(), [&keys[500..], &keys[900..1000]].concat());
+    let mut merged = build(&a);
+    merged.merge(&build(&b)).unwrap();
+    assert_eq!(merged, build(&[&a[..], &b].concat()));
+    assert!(merged.count(keys[950]) >= 3);
+    let before = merged.clone();
+    assert!(matches!(merged.merge(&build(&hashes(4, 0..3000))), Err(Error::Full { keys: 5000 })));
+    assert_eq!(merged, before);
+}
+
+#[test]
+fn resizing_keeps_fingerprints_and_counts() {
+    let keys = [hashes(5, 0..700), hashes(5, 0..50)].concat();
+    let shape = CountingQuotientShape::new(801, 9, 760).unwrap();
+    let mut filter = CountingQuotient::build(shape, &keys[..]).unwrap();
+    let first = filter.clone();
+    for bits in 1..=7 {
+        filter.resize(801 << bits).unwrap();
+        filter.validate().unwrap();
+        assert!(filter.fingerprints().eq(first.fingerprints()));
+        let shape = CountingQuotientShape::new(801 << bits, 9 - bits, 760 << bits).unwrap();
+        assert_eq!(filter, CountingQuotient::build(shape, &keys[..]).unwrap());
+    }
+    for slots in [0, 801 << 8, 801 * 3, 800, 802, u64::MAX] {
+        assert!(matches!(filter.resize(slots), Err(Error::Unreachable { .. })), "{slots}");
+    }
+    filter.resize(801).unwrap();
+    assert_eq!(filter, first);
+    let mut full = CountingQuotient::build(
+        CountingQuotientShape::new(400, 5, 380).unwrap(),
+        &hashes(6, 0..380)[..],
+    )
+    .unwrap();
+    let before = full.clone();
+    assert!(matches!(full.resize(200), Err(Error::Full { keys: 190 })));
+    assert_eq!(full, before);
+}
+
+/// 10.66 bits at 2^-8, and no more slots than the load allows.
+#[test]
+fn as_small_as_it_says() {
+    let figures = CountingQuotientShape::fit(10_000_000, 1.0 / 256.0).unwrap().figures();
+    assert!(figures.bits_per_key() < 10.67 && figures.fpr <= 1.0 / 256.0, "{figures:?}");
+    // Where a few more slots do, they are taken rather than another bit.
+    let shape = CountingQuotientShape::fit(1_000_000, 0.93 / 256.0).unwrap();
+    assert_eq!(shape.remainder(), 8);
+    assert!(shape.fpr_at(1_000_000) <= 0.93 / 256.0);
+}
+
+/// To 2 %, from one in four to one in a thousand.
+#[test]
+fn strangers_pass_as_often_as_stated() {
+    const STRANGERS: u64 = 4_000_000;
+    for width in [2, 4, 8, 10] {
+        let keys = 50_000;
+        let shape = CountingQuotientShape::new(least_slots(keys), width, keys).unwrap();
+        let filter = CountingQuotient::build(shape.clone(), &hashes(8, 0..keys)[..]).unwrap();
+        let strangers = hashes(8, 1 << 40..(1 << 40) + STRANGERS);
+        let mut out = vec![false; strangers.len()];
+        filter.contains_each(&strangers, &mut out);
+        let passed = out.iter().filter(|yes| **yes).count() as f64 / STRANGERS as f64;
+        let stated = shape.figures().fpr;
+        let noise = 4.0 * (stated / STRANGERS as f64).sqrt();
+        assert!((passed - stated).abs() < 0.02 * stated + noise, "{passed}, not {stated}");
+    }
+}
