@@ -184,7 +184,7 @@ mod tests {
     fn what_is_read_is_what_is_written() {
         for width in 2..=4 {
             let values = 1u64 << width;
-            for len in 1..=(12 / width as u64 + 2) {
+            for len in 1..=(u64::from(12 / width) + 2) {
                 for number in 0..values.pow(len as u32) {
                     let slot = |at: u64| number >> (at as u32 * width) & mask(width);
                     if let Some(entry) = decode(width, len, slot) {

@@ -280,7 +280,8 @@ fn sum(
     std::iter::from_fn(move || match (a.peek(), b.peek()) {
         (Some(x), Some(y)) if x.0 == y.0 => {
             let both = (x.0, x.1.saturating_add(y.1));
-            (a.next(), b.next());
+            a.next();
+            b.next();
             Some(both)
         }
         (Some(x), Some(y)) if y.0 < x.0 => b.next(),
