@@ -11,6 +11,7 @@
 //! | `range.rs` | a hash to a place: multiply, keep the high half |
 //! | `select.rs` | counting and finding the set bits of a word |
 //! | `set.rs` | words as sets of bits: union, intersection, counting |
+//! | `unaligned.rs` | bytes of an array of words, from any byte on |
 //! | `prefetch.rs` | ask for a cache line before it is needed |
 //! | `simd/` | 256-bit split blocks, in AVX-512, AVX2 and portable twins |
 
@@ -21,6 +22,7 @@ pub mod range;
 pub mod select;
 pub mod set;
 pub mod simd;
+pub mod unaligned;
 mod words;
 
 pub use atomic::AtomicWords;

@@ -341,13 +341,14 @@ impl Build for Quotient {
         shape: QuotientShape,
         keys: impl KeySource,
     ) -> Result<Self, Error> {
-        let fingerprints = collect_sorted(shape.keys, keys, |key| shape.fingerprint(key))?;
+        let mut fingerprints = collect(shape.keys, keys, |key| shape.fingerprint(key))?;
+        fingerprints.sort_unstable();
         Self::of(&shape, fingerprints.into_iter())
     }
 }
 
-/// The fingerprints of at most `most` keys, in order.
-pub(super) fn collect_sorted(
+/// The fingerprints of at most `most` keys.
+pub(super) fn collect(
     most: u64,
     mut keys: impl KeySource,
     fingerprint: impl Fn(Hash) -> u64,
@@ -356,7 +357,6 @@ pub(super) fn collect_sorted(
     loop {
         let run = keys.next_run()?;
         if run.is_empty() {
-            fingerprints.sort_unstable();
             return Ok(fingerprints);
         }
         if (fingerprints.len() + run.len()) as u64 > most {

@@ -13,14 +13,14 @@
 //! many of the block's slots, and of those after it, belong to quotients of blocks before; what is
 //! 255 or more is told by 255, and found by walking back.
 //!
-//! Blocks are 17 + 8r bytes, so they begin at any byte; what is read of them is shifted together
-//! from whole words. A word past the end lets every slot be read as a window of 64 bits.
+//! Blocks are 17 + 8r bytes, so they begin at any byte. A word past the end lets every slot be read
+//! as the beginning of a window of 64 bits.
 //!
 //! Nothing here trusts what a file says: loops go one way and end with the table, and a run that
 //! is not one is not changed.
 
 use bits::select::{Bits, Portable};
-use bits::{Words, packed, prefetch, set};
+use bits::{Words, packed, prefetch, set, unaligned};
 
 use super::counter::{self, Entry};
 use crate::error::{Error, Full};
@@ -38,6 +38,7 @@ pub(super) struct Table {
     words: Words,
     width: u32,
     blocks: u64,
+    block_bytes: u64,
     /// How many slots a window holds, and the lowest bit of each of them.
     lanes: u32,
     ones: u64,
@@ -81,9 +82,10 @@ impl Table {
 
     /// The table in `words`, of which there are [`words`].
     pub(super) fn of(words: Words, blocks: u64, width: u32) -> Self {
-        let lanes = 64 / width;
+        // Eight bytes from where a slot begins have all of them: the first may begin at bit 7.
+        let lanes = if width % 8 == 0 { 64 } else { 57 } / width;
         let ones = (0..lanes).map(|lane| 1 << (lane * width)).sum();
-        Self { words, width, blocks, lanes, ones }
+        Self { words, width, blocks, block_bytes: block_bytes(width), lanes, ones }
     }
 
     pub(super) fn words(&self) -> &[u64] {
@@ -96,24 +98,29 @@ impl Table {
 
     #[inline(always)]
     pub(super) fn fetch(&self, quotient: u64) {
-        let word = (quotient / BLOCK * block_bytes(self.width) / 8) as usize;
+        let word = (quotient / BLOCK * self.block_bytes / 8) as usize;
         prefetch(&self.words, word);
         prefetch(&self.words, word + bits::LINE_WORDS);
     }
 
     #[inline(always)]
     fn head(&self, block: u64) -> Head {
-        let byte = block * block_bytes(self.width);
-        let (word, shift) = ((byte / 8) as usize, (byte % 8 * 8) as u32);
-        let &[x, y, z] = self.words[word..].first_chunk().expect("a block is longer than that");
-        // Bits from 8 + shift on, which is 8 to 64.
-        let join = |low: u64, high: u64| low >> (shift + 7) >> 1 | high << (56 - shift);
-        Head { offset: x >> shift & 0xff, occupied: join(x, y), ends: join(y, z) }
+        let byte = (block * self.block_bytes) as usize;
+        let head: [u8; 17] = unaligned::read(&self.words, byte);
+        let [offset, rest @ ..] = head;
+        let (Some(occupied), Some(ends)) = (rest.first_chunk(), rest.last_chunk()) else {
+            unreachable!("8 bytes and 8 bytes");
+        };
+        Head {
+            offset: offset.into(),
+            occupied: u64::from_le_bytes(*occupied),
+            ends: u64::from_le_bytes(*ends),
+        }
     }
 
     #[inline(always)]
     fn bit(&self, place: u64) -> u64 {
-        place / BLOCK * (block_bytes(self.width) * 8)
+        place / BLOCK * self.block_bytes * 8
     }
 
     #[inline(always)]
@@ -121,17 +128,19 @@ impl Table {
         self.bit(slot) + HEAD + slot % BLOCK * u64::from(self.width)
     }
 
-    /// The slots from `slot` on, as many as 64 bits hold.
+    /// The slots from `slot` on: `lanes` of them, and rubbish above.
     #[inline(always)]
     fn window(&self, slot: u64) -> u64 {
-        read(&self.words, self.slot_bit(slot))
+        let bit = self.slot_bit(slot);
+        u64::from_le_bytes(unaligned::read(&self.words, (bit / 8) as usize)) >> (bit % 8)
     }
 
     #[inline(always)]
     fn slot(&self, slot: u64) -> u64 {
-        self.window(slot) & packed::mask(self.width)
+        read(&self.words, self.slot_bit(slot)) & packed::mask(self.width)
     }
 
+    #[inline(always)]
     fn set_slot(&mut self, slot: u64, to: u64) {
         let bit = self.slot_bit(slot);
         write(self.words.to_mut(), bit, packed::mask(self.width), to);
@@ -225,16 +234,33 @@ impl Table {
     /// the only other slot that counts something else than itself comes after a larger one.
     #[inline(always)]
     pub(super) fn contains(&self, bits: impl Bits, quotient: u64, remainder: u64) -> bool {
-        let head = self.head(quotient / BLOCK);
-        if head.occupied >> (quotient % BLOCK) & 1 == 0 {
-            return false;
-        }
-        let (start, _) = self.run(bits, quotient, &head);
-        if start >= self.slots() {
-            return false;
-        }
-        let block = start / BLOCK;
-        let ends = if block == quotient / BLOCK { head.ends } else { self.head(block).ends };
+        self.is_occupied(quotient) && self.run_contains(bits, quotient, remainder)
+    }
+
+    /// Whether any remainder has this quotient: for 39 % of strangers none has, at full load.
+    #[inline(always)]
+    pub(super) fn is_occupied(&self, quotient: u64) -> bool {
+        self.head(quotient / BLOCK).occupied >> (quotient % BLOCK) & 1 == 1
+    }
+
+    /// The same for a quotient that is occupied.
+    #[inline(always)]
+    pub(super) fn run_contains(&self, bits: impl Bits, quotient: u64, remainder: u64) -> bool {
+        let (block, at) = (quotient / BLOCK, (quotient % BLOCK) as u32);
+        let head = self.head(block);
+        let before = bits.rank(head.occupied, at);
+        // The slots after an end, and after what spills into the block: where runs may begin.
+        let begins = (head.ends & u64::MAX << (head.offset % 64)) << 1 | 1 << (head.offset % 64);
+        let begin = if head.offset < 64 { bits.select(begins, before) } else { 64 };
+        let (start, ends) = if begin < 64 {
+            (block * BLOCK + u64::from(begin.max(at)), head.ends)
+        } else {
+            let start = self.after(bits, block, &head, before).max(quotient);
+            if start >= self.slots() {
+                return false;
+            }
+            (start, self.head(start / BLOCK).ends)
+        };
         let len = (ends >> (start % BLOCK)).trailing_zeros() + 1;
         if len > self.lanes {
             return self.contains_slowly(start, remainder);
@@ -250,8 +276,12 @@ impl Table {
         let lowest = equal & equal.wrapping_neg();
         let at = lowest.trailing_zeros() + 1 - self.width;
         let before = run << self.width >> at & packed::mask(self.width);
-        let plain = zeros(run) & (lowest - 1) == 0 && (at == 0 || before < remainder);
-        plain || self.contains_slowly(start, remainder)
+        // Which of both it is cannot be foreseen: no branch.
+        let ascends = (at == 0) | (before < remainder);
+        if (zeros(run) & (lowest - 1) == 0) & ascends {
+            return true;
+        }
+        self.contains_slowly(start, remainder)
     }
 
     #[cold]
@@ -559,7 +589,19 @@ impl Layer {
             let bit = self.table.occupied_bit(quotient);
             set::set(self.table.words.to_mut(), bit);
         }
-        let needs = if count == 1 { 1 } else { counter::slots(self.table.width, remainder, count) };
+        if count > 1 {
+            return self.push_counted(remainder, count);
+        }
+        if self.free >= self.table.slots() {
+            return Err(Full);
+        }
+        self.table.set_slot(self.free, remainder);
+        self.free += 1;
+        Ok(())
+    }
+
+    fn push_counted(&mut self, remainder: u64, count: u64) -> Result<(), Full> {
+        let needs = counter::slots(self.table.width, remainder, count);
         if self.free + needs > self.table.slots() {
             return Err(Full);
         }
@@ -569,6 +611,7 @@ impl Layer {
     }
 
     /// Ends the open run, and sets the offsets of all blocks up to `block`.
+    #[inline(always)]
     fn close(&mut self, block: u64) {
         if self.open.is_some() {
             let bit = self.table.end_bit(self.free - 1);
