@@ -83,7 +83,7 @@ impl Table {
     /// The table in `words`, of which there are [`words`].
     pub(super) fn of(words: Words, blocks: u64, width: u32) -> Self {
         // Eight bytes from where a slot begins have all of them: the first may begin at bit 7.
-        let lanes = if width % 8 == 0 { 64 } else { 57 } / width;
+        let lanes = if width.is_multiple_of(8) { 64 } else { 57 } / width;
         let ones = (0..lanes).map(|lane| 1 << (lane * width)).sum();
         Self { words, width, blocks, block_bytes: block_bytes(width), lanes, ones }
     }
@@ -569,25 +569,33 @@ pub(super) struct Layer {
     free: u64,
     /// The quotient whose run is being written.
     open: Option<u64>,
-    /// The first block that has no offset yet.
-    block: u64,
+    /// The last quotient's block, and its occupied quotients: written when the block is done.
+    occupied: (u64, u64),
+    /// The last end's block, and the ends in it.
+    ends: (u64, u64),
 }
 
 impl Layer {
     /// On an empty table.
     pub(super) fn new(table: Table) -> Self {
-        Self { table, free: 0, open: None, block: 1 }
+        Self { table, free: 0, open: None, occupied: (0, 0), ends: (0, 0) }
     }
 
     /// Adds an entry that comes after all before it.
     #[inline]
     pub(super) fn push(&mut self, quotient: u64, remainder: u64, count: u64) -> Result<(), Full> {
         if self.open != Some(quotient) {
-            self.close(quotient / BLOCK);
-            self.free = self.free.max(quotient);
+            self.close();
+            let start = self.free.max(quotient);
+            if start >= self.table.slots() {
+                return Err(Full);
+            }
+            if quotient / BLOCK != self.occupied.0 {
+                self.next_block(quotient / BLOCK);
+            }
+            self.free = start;
+            self.occupied.1 |= 1 << (quotient % BLOCK);
             self.open = Some(quotient);
-            let bit = self.table.occupied_bit(quotient);
-            set::set(self.table.words.to_mut(), bit);
         }
         if count > 1 {
             return self.push_counted(remainder, count);
@@ -610,22 +618,36 @@ impl Layer {
         Ok(())
     }
 
-    /// Ends the open run, and sets the offsets of all blocks up to `block`.
+    /// Ends the open run.
     #[inline(always)]
-    fn close(&mut self, block: u64) {
-        if self.open.is_some() {
-            let bit = self.table.end_bit(self.free - 1);
-            set::set(self.table.words.to_mut(), bit);
+    fn close(&mut self) {
+        if self.open.is_none() {
+            return;
         }
-        for block in self.block..=block {
+        let (block, at) = ((self.free - 1) / BLOCK, (self.free - 1) % BLOCK);
+        if block != self.ends.0 {
+            self.table.set_ends(self.ends.0, self.ends.1);
+            self.ends = (block, 0);
+        }
+        self.ends.1 |= 1 << at;
+    }
+
+    /// Goes on to a block: all runs of those before it are there, so offsets are known.
+    fn next_block(&mut self, block: u64) {
+        let (last, occupied) = self.occupied;
+        let bit = self.table.occupied_bit(last * BLOCK);
+        write(self.table.words.to_mut(), bit, u64::MAX, occupied);
+        for block in last + 1..=block {
             self.table.set_offset(block, self.free.saturating_sub(block * BLOCK));
         }
-        self.block = self.block.max(block + 1);
+        self.occupied = (block, 0);
     }
 
     /// The table.
     pub(super) fn finish(mut self) -> Table {
-        self.close(self.table.blocks - 1);
+        self.close();
+        self.next_block(self.table.blocks - 1);
+        self.table.set_ends(self.ends.0, self.ends.1);
         self.table
     }
 }

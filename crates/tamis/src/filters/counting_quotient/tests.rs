@@ -312,3 +312,16 @@ fn strangers_pass_as_often_as_stated() {
         assert!((passed - stated).abs() < 0.02 * stated + noise, "{passed}, not {stated}");
     }
 }
+
+/// A quotient past the last slot, which only a forged file has, is found out, and moved nowhere.
+#[test]
+fn a_quotient_past_the_last_slot() {
+    let shape = CountingQuotientShape::new(100, 8, 95).unwrap();
+    let mut layer = Layer::new(Table::new(shape.blocks(), shape.remainder).unwrap());
+    layer.push(120, 7, 1).unwrap();
+    let mut filter = CountingQuotient { shape, len: 1, table: layer.finish() };
+    assert!(filter.validate().is_err());
+    assert!(filter.resize(6400).is_err());
+    let before = filter.clone();
+    assert!(filter.resize(3).is_err() && filter == before);
+}
