@@ -52,6 +52,16 @@ struct Head {
     ends: u64,
 }
 
+impl Head {
+    /// Where runs may begin: number `n` is the slot after the block's first `n` runs and after what
+    /// spills into it, if that is a slot of the block. The offset is less than 64.
+    #[inline(always)]
+    fn begins(&self) -> u64 {
+        let spill = self.offset % 64;
+        (self.ends & u64::MAX << spill) << 1 | 1 << spill
+    }
+}
+
 /// Where a remainder is in its run, or would go.
 struct Found {
     at: u64,
@@ -249,9 +259,7 @@ impl Table {
         let (block, at) = (quotient / BLOCK, (quotient % BLOCK) as u32);
         let head = self.head(block);
         let before = bits.rank(head.occupied, at);
-        // The slots after an end, and after what spills into the block: where runs may begin.
-        let begins = (head.ends & u64::MAX << (head.offset % 64)) << 1 | 1 << (head.offset % 64);
-        let begin = if head.offset < 64 { bits.select(begins, before) } else { 64 };
+        let begin = if head.offset < 64 { bits.select(head.begins(), before) } else { 64 };
         let (start, ends) = if begin < 64 {
             (block * BLOCK + u64::from(begin.max(at)), head.ends)
         } else {
@@ -325,30 +333,36 @@ impl Table {
         Some(Found { at, last, entry: None })
     }
 
-    /// The first slot from `at` on that is free.
+    /// The first slot from `at` on that is free; the number of slots if none is.
     #[inline(always)]
-    fn free(&self, bits: impl Bits, mut at: u64) -> u64 {
-        while at < self.slots() {
-            let head = self.head(at / BLOCK);
-            let begun = (head.occupied << (BLOCK - 1 - at % BLOCK)).count_ones();
-            match self.after(bits, at / BLOCK, &head, begun) {
-                past if past <= at => return at,
-                past => at = past,
-            }
-        }
-        self.slots()
+    fn free(&self, bits: impl Bits, at: u64) -> u64 {
+        self.gap(bits, at, 1)
     }
 
     /// The first slot from `at` on that is free, or has the first remainder of its own quotient.
     #[inline(always)]
-    fn unshifted(&self, bits: impl Bits, mut at: u64) -> u64 {
-        while at < self.slots() {
-            let head = self.head(at / BLOCK);
-            let begun = bits.rank(head.occupied, (at % BLOCK) as u32);
-            match self.after(bits, at / BLOCK, &head, begun) {
-                past if past <= at => return at,
-                past => at = past,
+    fn unshifted(&self, bits: impl Bits, at: u64) -> u64 {
+        self.gap(bits, at, 0)
+    }
+
+    /// The first slot from `at` on that no run lies in, but for one of its own quotient if `own` is
+    /// 0. From slot to slot it goes to where all runs end that have begun.
+    #[inline(always)]
+    fn gap(&self, bits: impl Bits, at: u64, own: u64) -> u64 {
+        let mut low = at % BLOCK;
+        for block in at / BLOCK..self.blocks {
+            let head = self.head(block);
+            let (mut at, begins) = (low.max(head.offset), head.begins());
+            while at < BLOCK {
+                let begun =
+                    bits.rank(head.occupied, at as u32) + (head.occupied >> at & own) as u32;
+                let past = if begun < 64 { bits.select(begins, begun).into() } else { BLOCK };
+                if past <= at {
+                    return block * BLOCK + at;
+                }
+                at = past;
             }
+            low = 0;
         }
         self.slots()
     }
