@@ -228,13 +228,16 @@ impl Table {
         if runs == 0 { spill } else { self.end(bits, spill, runs - 1, (block, head.ends)) + 1 }
     }
 
-    /// Where the run of a quotient begins, or would, and whether it has one.
+    /// Where the run of a quotient begins, or would: most often in its own block.
     #[inline(always)]
-    fn run(&self, bits: impl Bits, quotient: u64, head: &Head) -> (u64, bool) {
+    fn run(&self, bits: impl Bits, quotient: u64, head: &Head) -> u64 {
         let (block, at) = (quotient / BLOCK, (quotient % BLOCK) as u32);
         let before = bits.rank(head.occupied, at);
-        let start = self.after(bits, block, head, before).max(quotient);
-        (start, head.occupied >> at & 1 == 1)
+        let begin = if head.offset < 64 { bits.select(head.begins(), before) } else { 64 };
+        if begin < 64 {
+            return block * BLOCK + u64::from(begin.max(at));
+        }
+        self.after(bits, block, head, before).max(quotient)
     }
 
     /// Whether a remainder is in the run of its quotient.
@@ -256,19 +259,13 @@ impl Table {
     /// The same for a quotient that is occupied.
     #[inline(always)]
     pub(super) fn run_contains(&self, bits: impl Bits, quotient: u64, remainder: u64) -> bool {
-        let (block, at) = (quotient / BLOCK, (quotient % BLOCK) as u32);
-        let head = self.head(block);
-        let before = bits.rank(head.occupied, at);
-        let begin = if head.offset < 64 { bits.select(head.begins(), before) } else { 64 };
-        let (start, ends) = if begin < 64 {
-            (block * BLOCK + u64::from(begin.max(at)), head.ends)
-        } else {
-            let start = self.after(bits, block, &head, before).max(quotient);
-            if start >= self.slots() {
-                return false;
-            }
-            (start, self.head(start / BLOCK).ends)
-        };
+        let head = self.head(quotient / BLOCK);
+        let start = self.run(bits, quotient, &head);
+        if start >= self.slots() {
+            return false;
+        }
+        let block = start / BLOCK;
+        let ends = if block == quotient / BLOCK { head.ends } else { self.head(block).ends };
         let len = (ends >> (start % BLOCK)).trailing_zeros() + 1;
         if len > self.lanes {
             return self.contains_slowly(start, remainder);
@@ -300,10 +297,10 @@ impl Table {
     /// How often a remainder is in the run of its quotient.
     #[inline(always)]
     pub(super) fn count(&self, bits: impl Bits, quotient: u64, remainder: u64) -> u64 {
-        let (start, occupied) = self.run(bits, quotient, &self.head(quotient / BLOCK));
-        if !occupied {
+        if !self.is_occupied(quotient) {
             return 0;
         }
+        let start = self.run(bits, quotient, &self.head(quotient / BLOCK));
         let entry = self.find(bits, start, remainder).and_then(|found| found.entry);
         entry.map_or(0, |entry| entry.count)
     }
@@ -375,9 +372,8 @@ impl Table {
         quotient: u64,
         remainder: u64,
     ) -> Result<(), Full> {
-        let head = self.head(quotient / BLOCK);
-        let (start, occupied) = self.run(bits, quotient, &head);
-        if !occupied {
+        let start = self.run(bits, quotient, &self.head(quotient / BLOCK));
+        if !self.is_occupied(quotient) {
             let free = self.free(bits, start);
             if free >= self.slots() {
                 return Err(Full);
@@ -416,10 +412,10 @@ impl Table {
     /// Takes one of a remainder away; `false` if there is none.
     #[inline(always)]
     pub(super) fn remove(&mut self, bits: impl Bits, quotient: u64, remainder: u64) -> bool {
-        let (start, occupied) = self.run(bits, quotient, &self.head(quotient / BLOCK));
-        if !occupied {
+        if !self.is_occupied(quotient) {
             return false;
         }
+        let start = self.run(bits, quotient, &self.head(quotient / BLOCK));
         let Some(Found { at, last, entry: Some(entry) }) = self.find(bits, start, remainder) else {
             return false;
         };
