@@ -49,10 +49,12 @@ pub use filter::{
 pub use filters::bloom::{BloomShape, SharedBloom};
 pub use filters::bloom_g::BloomGShape;
 pub use filters::counting_bloom::CountingBloomShape;
+pub use filters::cuckoo::CuckooShape;
 pub use filters::hash_compaction::HashCompactionShape;
 pub use filters::split_block_bloom::SplitBlockBloomShape;
 pub use filters::{
-    AnyFilter, Bloom, BloomG, CountingBloom, HashCompaction, Kind, Registered, SplitBlockBloom,
+    AnyFilter, Bloom, BloomG, CountingBloom, Cuckoo, HashCompaction, Kind, Registered,
+    SplitBlockBloom,
 };
 pub use format::{Limits, Reader, Writer};
 pub use hash::{Hash, HashId, Hasher, Key, Probes};

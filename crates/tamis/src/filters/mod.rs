@@ -7,6 +7,7 @@
 pub mod bloom;
 pub mod bloom_g;
 pub mod counting_bloom;
+pub mod cuckoo;
 pub mod hash_compaction;
 pub mod split_block_bloom;
 
@@ -30,6 +31,7 @@ macro_rules! registry {
             3 split_block_bloom SplitBlockBloom { insert merge overlap } "Putze, Sanders, Singler 2007; Apache Parquet";
             4 counting_bloom CountingBloom { insert remove count merge } "Fan, Cao, Almeida, Broder 2000";
             5 hash_compaction HashCompaction { insert merge } "Wolper, Leroy 1993";
+            8 cuckoo Cuckoo { insert remove } "Fan, Andersen, Kaminsky, Mitzenmacher 2014";
         }
     };
 }
