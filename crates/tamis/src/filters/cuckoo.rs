@@ -34,6 +34,7 @@
 //! room and loses a key when it gives up. Its semi-sorted buckets are left out: they save one bit
 //! a key and cost three times the query.
 
+use bits::lanes::{self, Lanes};
 use bits::{Words, packed, prefetch, range, set};
 use format::{Name, Reader, Writer};
 
@@ -50,6 +51,8 @@ const SLOTS: u64 = 4;
 const STASHED: usize = 4;
 const STASH_WORDS: usize = STASHED * 2;
 const MAX_BUCKETS: u64 = 1 << 49;
+/// Keys of a batch whose memory is asked for at once.
+const BATCH: usize = 16;
 
 /// An even number of buckets with four fingerprints of `f` bits each.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,7 +94,11 @@ impl CuckooShape {
         self.width
     }
 
-    /// One word more than the last bucket ends in: a bucket is read as two.
+    fn lanes(&self) -> Option<Lanes> {
+        (self.width <= lanes::WIDEST).then(|| Lanes::new(self.width))
+    }
+
+    /// One word more than the last bucket ends in: a bucket is read as a word.
     fn words(&self) -> u64 {
         (self.buckets * SLOTS * u64::from(self.width)).div_ceil(64) + 1
     }
@@ -107,13 +114,20 @@ impl CuckooShape {
         // fpr = 1 - (1 - 1/classes)^keys, solved for the classes.
         let share = -((-fpr).ln_1p() / keys.max(1) as f64).exp_m1();
         let pairs = (1.0 / (share * packed::mask(width) as f64)).ceil();
-        let buckets = room.max(pairs * 2.0).clamp(2.0, MAX_BUCKETS as f64 * 2.0);
+        // Of one class 8 fit. About keys · m^8 / 9! classes get more, where m keys are the mean of
+        // a class: few enough for the stash.
+        let copies =
+            keys as f64 / (packed::mask(width) as f64 * (5670.0 / keys.max(1) as f64).powf(0.125));
+        let buckets = room.max(pairs.max(copies) * 2.0).clamp(2.0, MAX_BUCKETS as f64 * 2.0);
         (buckets as u64).next_multiple_of(2)
     }
 }
 
+/// Slots taken at the most. Up to 0.98 there is a way to place all keys (Dietzfelbinger, Weidling
+/// 2007), and the nearer to it the longer the chains.
 const LOAD: f64 = 0.955;
-const SPARE: f64 = 2.0;
+/// Buckets more, because small tables are filled less evenly.
+const SPARE: f64 = 4.0;
 
 impl Shape for CuckooShape {
     const SETTINGS: &'static [Setting] = &[WIDTH];
@@ -147,40 +161,6 @@ impl Shape for CuckooShape {
     }
 }
 
-/// Four lanes of `f` bits in a word, for widths up to 16: what is done to all of them at once.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Lanes {
-    /// The lowest bit of each lane.
-    ones: u64,
-    /// The highest bit of each lane.
-    tops: u64,
-}
-
-impl Lanes {
-    const WIDEST: u32 = 16;
-
-    fn new(width: u32) -> Self {
-        let width = width.min(Self::WIDEST);
-        let ones = (0..SLOTS as u32).fold(0, |ones, lane| ones | 1 << (lane * width));
-        Self { ones, tops: ones << (width - 1) }
-    }
-
-    /// Whether a lane holds `value`. The lowest lane that turns zero shows in its top bit; borrows
-    /// may show in lanes above it, and only there.
-    #[inline(always)]
-    fn has(self, lanes: u64, value: u64) -> u64 {
-        let x = lanes ^ self.ones.wrapping_mul(value);
-        x.wrapping_sub(self.ones) & !x & self.tops
-    }
-
-    /// The top bits of the lanes that are zero, exactly: no carry leaves a lane.
-    #[inline(always)]
-    fn zeros(self, lanes: u64) -> u64 {
-        let below = self.tops.wrapping_sub(self.ones);
-        !((lanes & below).wrapping_add(below) | lanes) & self.tops
-    }
-}
-
 /// Where a key may be: its fingerprint and two buckets.
 #[derive(Clone, Copy)]
 struct Place {
@@ -202,7 +182,8 @@ struct Place {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cuckoo {
     shape: CuckooShape,
-    lanes: Lanes,
+    /// How to handle a bucket at once, where a word holds one.
+    lanes: Option<Lanes>,
     len: u64,
     table: Words,
     /// Entries in use of the stash; they come first.
@@ -214,8 +195,9 @@ pub struct Cuckoo {
 /// The other bucket of a fingerprint in `bucket`.
 #[inline(always)]
 fn other(buckets: u64, bucket: u64, print: u64) -> u64 {
-    let x = print.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let x = (x ^ x >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    // The product's high bits grow evenly with the fingerprint, which would make the buckets that
+    // lead to each other a lattice; turned around they follow no rule.
+    let x = print.wrapping_mul(0x9e37_79b9_7f4a_7c15).swap_bytes();
     let odd = range::scale(x, buckets / 2) * 2 + 1;
     if odd >= bucket { odd - bucket } else { odd + buckets - bucket }
 }
@@ -225,7 +207,7 @@ impl Cuckoo {
     pub fn new(shape: CuckooShape) -> Result<Self, Error> {
         let table = Words::zeroed(usize_words(shape.words())?)?;
         let stash = Words::zeroed(STASH_WORDS)?;
-        Ok(Self { lanes: Lanes::new(shape.width), shape, len: 0, table, stashed: 0, stash })
+        Ok(Self { lanes: shape.lanes(), shape, len: 0, table, stashed: 0, stash })
     }
 
     /// Keys that found no slot in the table: 0 unless it is nearly full or has many copies.
@@ -240,40 +222,51 @@ impl Cuckoo {
         Place { print, buckets: [bucket, other(self.shape.buckets, bucket, print)] }
     }
 
-    /// The bucket's lanes, with other bits above them.
+    /// Where the bucket begins.
     #[inline(always)]
-    fn load(&self, bucket: u64) -> u64 {
-        let bit = bucket * SLOTS * u64::from(self.shape.width);
-        let (word, shift) = ((bit / 64) as usize, bit % 64);
-        let pair = &self.table[word..word + 2];
-        pair[0] >> shift | pair[1] << 1 << (63 - shift)
+    fn bit(&self, bucket: u64) -> u64 {
+        bucket * SLOTS * u64::from(self.shape.width)
     }
 
+    /// The fingerprints of a bucket.
     #[inline(always)]
-    fn slot(&self, bucket: u64, slot: u64) -> u64 {
-        packed::get(&self.table, self.shape.width, bucket * SLOTS + slot)
+    fn prints(&self, bucket: u64) -> [u64; SLOTS as usize] {
+        let Some(_) = self.lanes else { return self.wide_prints(bucket) };
+        let all = lanes::window(&self.table, self.bit(bucket));
+        [0, 1, 2, 3].map(|slot| all >> (slot * self.shape.width) & packed::mask(self.shape.width))
+    }
+
+    #[cold]
+    fn wide_prints(&self, bucket: u64) -> [u64; SLOTS as usize] {
+        let slot = |slot| packed::get(&self.table, self.shape.width, bucket * SLOTS + slot);
+        [slot(0), slot(1), slot(2), slot(3)]
     }
 
     #[inline(always)]
     fn set(&mut self, bucket: u64, slot: u64, print: u64) {
-        packed::set(self.table.to_mut(), self.shape.width, bucket * SLOTS + slot, print);
-    }
-
-    #[inline(always)]
-    fn in_table(&self, place: &Place) -> bool {
-        let [a, b] = place.buckets;
-        if self.shape.width <= Lanes::WIDEST {
-            let (a, b) = (self.load(a), self.load(b));
-            self.lanes.has(a, place.print) | self.lanes.has(b, place.print) != 0
-        } else {
-            (0..SLOTS).any(|i| self.slot(a, i) == place.print)
-                || (0..SLOTS).any(|i| self.slot(b, i) == place.print)
+        let (bit, width) = (self.bit(bucket), self.shape.width);
+        let table = self.table.to_mut();
+        match self.lanes {
+            Some(_) => {
+                let shift = slot as u32 * width;
+                lanes::set_window(table, bit, packed::mask(width) << shift, print << shift);
+            }
+            None => packed::set(table, width, bucket * SLOTS + slot, print),
         }
     }
 
     #[inline(always)]
     fn is_in(&self, place: &Place) -> bool {
-        self.in_table(place) || self.stashed > 0 && self.in_stash(place).is_some()
+        let [a, b] = place.buckets;
+        let found = match self.lanes {
+            // Both at once: a branch between them would be guessed wrong half of the time.
+            Some(lanes) => {
+                let a = lanes.find(lanes::window(&self.table, self.bit(a)), place.print);
+                a | lanes.find(lanes::window(&self.table, self.bit(b)), place.print) != 0
+            }
+            None => [a, b].iter().any(|bucket| self.wide_prints(*bucket).contains(&place.print)),
+        };
+        found || self.stashed > 0 && self.in_stash(place).is_some()
     }
 
     #[cold]
@@ -283,52 +276,47 @@ impl Cuckoo {
         entries[..self.stashed].iter().position(|entry| *entry == wanted)
     }
 
-    /// A slot of `bucket` that holds `print`.
-    fn find(&self, bucket: u64, print: u64) -> Option<u64> {
-        (0..SLOTS).find(|slot| self.slot(bucket, *slot) == print)
-    }
-
-    /// How many slots of `bucket` are free, and the first of them.
+    /// The first free slot of `bucket`, which is also how many are taken; [`SLOTS`] or more if
+    /// none is free.
     #[inline(always)]
-    fn free(&self, bucket: u64) -> (u32, u64) {
-        if self.shape.width <= Lanes::WIDEST {
-            let zeros = self.lanes.zeros(self.load(bucket));
-            (zeros.count_ones(), u64::from(zeros.trailing_zeros() / self.shape.width))
-        } else {
-            let free = (0..SLOTS).filter(|slot| self.slot(bucket, *slot) == 0);
-            (free.clone().count() as u32, free.min().unwrap_or(SLOTS))
+    fn free(&self, bucket: u64) -> u64 {
+        match self.lanes {
+            Some(lanes) => {
+                let zeros = lanes.zeros(lanes::window(&self.table, self.bit(bucket)));
+                u64::from(zeros.trailing_zeros() / self.shape.width)
+            }
+            None => self.wide_prints(bucket).iter().take_while(|print| **print != 0).count() as u64,
         }
     }
 
     #[inline(always)]
-    fn fetch(&self, place: &Place) {
-        for bucket in place.buckets {
-            prefetch(&self.table, (bucket * SLOTS * u64::from(self.shape.width) / 64) as usize);
+    fn fetch(&self, buckets: &[u64]) {
+        for bucket in buckets {
+            prefetch(&self.table, (self.bit(*bucket) / 64) as usize);
         }
     }
 
     /// Puts a fingerprint into the emptier of its buckets, or makes room in one of them.
     #[inline(always)]
     fn put(&mut self, place: &Place) -> bool {
-        let [(free_a, slot_a), (free_b, slot_b)] = place.buckets.map(|bucket| self.free(bucket));
-        if free_a == 0 && free_b == 0 {
+        let [a, b] = place.buckets;
+        let (free_a, free_b) = (self.free(a), self.free(b));
+        let (bucket, slot) = if free_a <= free_b { (a, free_a) } else { (b, free_b) };
+        if slot >= SLOTS {
             return self.make_room(place);
         }
-        let [a, b] = place.buckets;
-        let (bucket, slot) = if free_a >= free_b { (a, slot_a) } else { (b, slot_b) };
         self.set(bucket, slot, place.print);
         true
     }
 
     /// First among the nearest 40 buckets, which mostly is enough, then among some thousands.
-    #[cold]
     #[inline(never)]
     fn make_room(&mut self, place: &Place) -> bool {
         self.shift::<{ nodes(3) }>(place) || self.shift::<{ nodes(6) }>(place)
     }
 
     /// Looks for the nearest bucket with a free slot, breadth first, and moves fingerprints along
-    /// the way there, from its end back.
+    /// the way there, from its end back. The key's own buckets are full.
     ///
     /// ```text
     ///  level 0      0           1          the key's own buckets
@@ -341,22 +329,18 @@ impl Cuckoo {
     fn shift<const NODES: usize>(&mut self, place: &Place) -> bool {
         let mut queue = [0u64; NODES];
         queue[..2].copy_from_slice(&place.buckets);
-        let mut end = 2;
-        for node in 0..NODES {
-            let (free, slot) = self.free(queue[node]);
-            if free > 0 {
-                self.pull(place.print, &queue, node, slot);
-                return true;
-            }
-            if end < NODES {
-                for slot in 0..SLOTS {
-                    let print = self.slot(queue[node], slot);
-                    let bucket = other(self.shape.buckets, queue[node], print);
-                    queue[end] = bucket;
-                    end += 1;
+        for from in 0..(NODES - 2) / 4 {
+            let prints = self.prints(queue[from]);
+            let next = prints.map(|print| other(self.shape.buckets, queue[from], print));
+            self.fetch(&next);
+            for (at, bucket) in next.into_iter().enumerate() {
+                let node = from * 4 + 2 + at;
+                queue[node] = bucket;
+                let slot = self.free(bucket);
+                if slot < SLOTS {
+                    self.pull(place.print, &queue, node, slot);
+                    return true;
                 }
-                self.fetch(&Place { print: 0, buckets: [queue[end - 4], queue[end - 3]] });
-                self.fetch(&Place { print: 0, buckets: [queue[end - 2], queue[end - 1]] });
             }
         }
         false
@@ -364,11 +348,19 @@ impl Cuckoo {
 
     fn pull(&mut self, print: u64, queue: &[u64], mut node: usize, mut slot: u64) {
         while node >= 2 {
-            let (from, at) = ((node - 2) / 4, (node as u64 - 2) % 4);
-            self.set(queue[node], slot, self.slot(queue[from], at));
-            (node, slot) = (from, at);
+            let (from, at) = ((node - 2) / 4, (node - 2) % 4);
+            self.set(queue[node], slot, self.prints(queue[from])[at]);
+            (node, slot) = (from, at as u64);
         }
         self.set(queue[node], slot, print);
+    }
+
+    /// Empties a slot; the bucket's last fingerprint moves there, so that the free ones come last.
+    fn clear(&mut self, bucket: u64, slot: u64) {
+        let prints = self.prints(bucket);
+        let last = prints.iter().rposition(|print| *print != 0).unwrap_or(0);
+        self.set(bucket, slot, prints[last]);
+        self.set(bucket, last as u64, 0);
     }
 
     /// Keys in the stash go back to the table when a slot has become free.
@@ -389,6 +381,33 @@ impl Cuckoo {
         words.copy_within(index * 2 + 2.., index * 2);
         words[STASH_WORDS - 2..].fill(0);
         self.stashed -= 1;
+    }
+
+    #[inline(always)]
+    fn places(&self, keys: &[Hash]) -> [Place; BATCH] {
+        let mut places = [Place { print: 0, buckets: [0; 2] }; BATCH];
+        for (place, key) in places.iter_mut().zip(keys) {
+            *place = self.place(*key);
+            self.fetch(&place.buckets);
+        }
+        places
+    }
+
+    #[inline(always)]
+    fn insert_at(&mut self, place: &Place) -> Result<(), Full> {
+        if self.len >= self.shape.keys {
+            return Err(Full);
+        }
+        if !self.put(place) {
+            if self.stashed == STASHED {
+                return Err(Full);
+            }
+            let at = self.stashed * 2;
+            self.stash.to_mut()[at..at + 2].copy_from_slice(&stash_entry(place));
+            self.stashed += 1;
+        }
+        self.len += 1;
+        Ok(())
     }
 }
 
@@ -422,44 +441,12 @@ impl Filter for Cuckoo {
 
     fn contains_each(&self, keys: &[Hash], out: &mut [bool]) {
         assert!(out.len() >= keys.len(), "an answer for each key");
-        for (keys, out) in keys.chunks(LANES).zip(out.chunks_mut(LANES)) {
+        for (keys, out) in keys.chunks(BATCH).zip(out.chunks_mut(BATCH)) {
             let places = self.places(keys);
             for (place, out) in places.iter().zip(&mut out[..keys.len()]) {
                 *out = self.is_in(place);
             }
         }
-    }
-}
-
-/// Keys of a batch whose memory is asked for at once.
-const LANES: usize = 16;
-
-impl Cuckoo {
-    #[inline(always)]
-    fn places(&self, keys: &[Hash]) -> [Place; LANES] {
-        let mut places = [Place { print: 0, buckets: [0; 2] }; LANES];
-        for (place, key) in places.iter_mut().zip(keys) {
-            *place = self.place(*key);
-            self.fetch(place);
-        }
-        places
-    }
-
-    #[inline(always)]
-    fn insert_at(&mut self, place: &Place) -> Result<(), Full> {
-        if self.len >= self.shape.keys {
-            return Err(Full);
-        }
-        if !self.put(place) {
-            if self.stashed == STASHED {
-                return Err(Full);
-            }
-            let at = self.stashed * 2;
-            self.stash.to_mut()[at..at + 2].copy_from_slice(&stash_entry(place));
-            self.stashed += 1;
-        }
-        self.len += 1;
-        Ok(())
     }
 }
 
@@ -476,7 +463,7 @@ impl Insert for Cuckoo {
     }
 
     fn insert_each(&mut self, keys: &[Hash]) -> Result<(), Full> {
-        for keys in keys.chunks(LANES) {
+        for keys in keys.chunks(BATCH) {
             let places = self.places(keys);
             places[..keys.len()].iter().try_for_each(|place| self.insert_at(place))?;
         }
@@ -489,13 +476,15 @@ impl Remove for Cuckoo {
     /// matter whose it was.
     fn remove(&mut self, key: Hash) -> bool {
         let place = self.place(key);
-        let [a, b] = place.buckets;
-        let slot = |bucket| self.find(bucket, place.print).map(|slot| (bucket, slot));
         if self.len == 0 {
             return false;
         }
-        if let Some((bucket, slot)) = slot(a).or_else(|| slot(b)) {
-            self.set(bucket, slot, 0);
+        let find = |bucket| {
+            let slot = self.prints(bucket).iter().position(|print| *print == place.print)?;
+            Some((bucket, slot as u64))
+        };
+        if let Some((bucket, slot)) = place.buckets.into_iter().find_map(find) {
+            self.clear(bucket, slot);
             self.len -= 1;
             if self.stashed > 0 {
                 self.unstash();
@@ -539,7 +528,7 @@ impl Persist for Cuckoo {
         {
             return Err(from.corrupt("the stash holds what is no key").into());
         }
-        Ok(Self { lanes: Lanes::new(shape.width), shape, len, table, stashed, stash })
+        Ok(Self { lanes: shape.lanes(), shape, len, table, stashed, stash })
     }
 
     fn validate(&self) -> Result<(), Error> {
@@ -548,8 +537,16 @@ impl Persist for Cuckoo {
         if !set::ends_at(&self.table, slots * u64::from(self.shape.width)) {
             return corrupt("bits are set past the end");
         }
-        let free: u64 = (0..self.shape.buckets).map(|b| u64::from(self.free(b).0)).sum();
-        if slots - free + self.stashed as u64 != self.len {
+        let mut len = self.stashed as u64;
+        for bucket in 0..self.shape.buckets {
+            let prints = self.prints(bucket);
+            if prints.is_sorted_by_key(|print| *print == 0) {
+                len += prints.iter().filter(|print| **print != 0).count() as u64;
+            } else {
+                return corrupt("a bucket has a gap");
+            }
+        }
+        if len != self.len {
             return corrupt("the table does not hold as many keys as the header says");
         }
         Ok(())
