@@ -148,8 +148,9 @@ mod tests {
             let lanes = Lanes::new(width);
             for step in 0..3000u64 {
                 // Few values, so that lanes agree with each other and are zero now and then.
-                let values: Vec<u64> =
-                    (0..4).map(|i| mix(step * 4 + i) % 4 * mix(i) & packed::mask(width)).collect();
+                let values: Vec<u64> = (0..4)
+                    .map(|i| mix(i).wrapping_mul(mix(step * 4 + i) % 4) & packed::mask(width))
+                    .collect();
                 let mut word = mix(step) << 1 << (4 * width - 1);
                 for (lane, value) in values.iter().enumerate() {
                     word |= value << (lane as u32 * width);

@@ -195,9 +195,10 @@ pub struct Cuckoo {
 /// The other bucket of a fingerprint in `bucket`.
 #[inline(always)]
 fn other(buckets: u64, bucket: u64, print: u64) -> u64 {
-    // The product's high bits grow evenly with the fingerprint, which would make the buckets that
-    // lead to each other a lattice; turned around they follow no rule.
-    let x = print.wrapping_mul(0x9e37_79b9_7f4a_7c15).swap_bytes();
+    // One product alone would grow evenly with the fingerprint and make the buckets that lead to
+    // each other a lattice, on which there are few ways to a free slot.
+    let x = print.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let x = (x ^ x >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
     let odd = range::scale(x, buckets / 2) * 2 + 1;
     if odd >= bucket { odd - bucket } else { odd + buckets - bucket }
 }
@@ -266,13 +267,13 @@ impl Cuckoo {
             }
             None => [a, b].iter().any(|bucket| self.wide_prints(*bucket).contains(&place.print)),
         };
-        found || self.stashed > 0 && self.in_stash(place).is_some()
+        found || self.stashed > 0 && self.in_stash(a, b, place.print).is_some()
     }
 
     #[cold]
-    fn in_stash(&self, place: &Place) -> Option<usize> {
+    fn in_stash(&self, a: u64, b: u64, print: u64) -> Option<usize> {
         let (entries, _) = self.stash.as_chunks();
-        let wanted = stash_entry(place);
+        let wanted = stash_entry(a, b, print);
         entries[..self.stashed].iter().position(|entry| *entry == wanted)
     }
 
@@ -309,10 +310,10 @@ impl Cuckoo {
         true
     }
 
-    /// First among the nearest 40 buckets, which mostly is enough, then among some thousands.
+    /// First among the nearest 40 buckets, which mostly is enough, then among some hundreds.
     #[inline(never)]
     fn make_room(&mut self, place: &Place) -> bool {
-        self.shift::<{ nodes(3) }>(place) || self.shift::<{ nodes(6) }>(place)
+        self.shift::<{ nodes(3) }>(place) || self.shift::<{ nodes(5) }>(place)
     }
 
     /// Looks for the nearest bucket with a free slot, breadth first, and moves fingerprints along
@@ -402,8 +403,8 @@ impl Cuckoo {
             if self.stashed == STASHED {
                 return Err(Full);
             }
-            let at = self.stashed * 2;
-            self.stash.to_mut()[at..at + 2].copy_from_slice(&stash_entry(place));
+            let ([a, b], at) = (place.buckets, self.stashed * 2);
+            self.stash.to_mut()[at..at + 2].copy_from_slice(&stash_entry(a, b, place.print));
             self.stashed += 1;
         }
         self.len += 1;
@@ -417,9 +418,8 @@ const fn nodes(levels: u32) -> usize {
 }
 
 /// What stands for a key in the stash: of its buckets, one is even.
-fn stash_entry(place: &Place) -> [u64; 2] {
-    let [a, b] = place.buckets;
-    [if a % 2 == 0 { a } else { b }, place.print]
+fn stash_entry(a: u64, b: u64, print: u64) -> [u64; 2] {
+    [if a % 2 == 0 { a } else { b }, print]
 }
 
 impl Filter for Cuckoo {
@@ -491,7 +491,8 @@ impl Remove for Cuckoo {
             }
             return true;
         }
-        let Some(index) = self.in_stash(&place) else { return false };
+        let [a, b] = place.buckets;
+        let Some(index) = self.in_stash(a, b, place.print) else { return false };
         self.drop_stashed(index);
         self.len -= 1;
         true
@@ -550,5 +551,136 @@ impl Persist for Cuckoo {
             return corrupt("the table does not hold as many keys as the header says");
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::{HashId, Hasher, Key};
+    use bits::range::mix;
+    use std::collections::HashMap;
+
+    fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<Hash> {
+        let hasher = Hasher::new(HashId::Fast, [seed, 8]);
+        keys.map(|key| key.hash(&hasher)).collect()
+    }
+
+    #[test]
+    fn the_other_of_the_other_is_the_first() {
+        for buckets in (2..200).step_by(2).chain([1 << 20, (1 << 33) + 6, MAX_BUCKETS]) {
+            for step in 0..500 {
+                let bucket = range::scale(mix(step), buckets);
+                let print = 1 + mix(step + 1000) % 0xffff_ffff;
+                let there = other(buckets, bucket, print);
+                assert!(there < buckets && there != bucket && (there ^ bucket) & 1 == 1);
+                assert_eq!(other(buckets, there, print), bucket);
+            }
+        }
+    }
+
+    /// Copies, chains of moves, the stash and refusals in tables of a few buckets, against a
+    /// multiset of classes.
+    #[test]
+    fn tiny_tables_agree_with_a_multiset() {
+        for width in [4, 5, 8, 12, 15, 16, 17, 32] {
+            for buckets in [2, 4, 6, 16, 30] {
+                let shape = CuckooShape::new(buckets, width, buckets * SLOTS).unwrap();
+                let mut filter = Cuckoo::new(shape).unwrap();
+                let keys = hashes(u64::from(width) << 8 | buckets, 0..buckets * 5);
+                let mut model = HashMap::<[u64; 2], u64>::new();
+                let class = |filter: &Cuckoo, key: Hash| {
+                    let Place { print, buckets: [a, b] } = filter.place(key);
+                    stash_entry(a, b, print)
+                };
+                let mut refused = 0;
+                for step in 0..25_000 {
+                    let key = keys[range::scale(mix(step), keys.len() as u64) as usize];
+                    let class = class(&filter, key);
+                    let count = model.entry(class).or_default();
+                    assert_eq!(filter.contains(key), *count > 0);
+                    if mix(step ^ 0xaaaa_0000) % 16 < 9 {
+                        let before = (mix(step) % 16 == 0).then(|| filter.clone());
+                        match filter.insert(key) {
+                            Ok(()) => *count += 1,
+                            Err(Full) => {
+                                refused += 1;
+                                assert!(before.is_none_or(|before| before == filter));
+                            }
+                        }
+                    } else {
+                        assert_eq!(filter.remove(key), *count > 0);
+                        *count = count.saturating_sub(1);
+                    }
+                    if step % 64 == 0 {
+                        filter.validate().unwrap();
+                        assert!(keys.iter().all(|key| {
+                            let [a, b] = filter.place(*key).buckets;
+                            let count = model.get(&stash_entry(a, b, filter.place(*key).print));
+                            filter.contains(*key) == count.is_some_and(|count| *count > 0)
+                        }));
+                    }
+                }
+                assert!(refused > 0, "the table was never full");
+                assert_eq!(filter.len(), model.values().sum::<u64>());
+            }
+        }
+    }
+
+    #[test]
+    fn eight_copies_and_the_stash() {
+        for width in [4, 12, 20] {
+            let shape = CuckooShape::new(1000, width, 3000).unwrap();
+            let mut filter = Cuckoo::build(shape, &hashes(1, 1..500)[..]).unwrap();
+            let (len, key) = (filter.len(), hashes(1, 0..1)[0]);
+            let copies = (0..1_000_000).take_while(|_| filter.insert(key).is_ok()).count();
+            assert!((8..=12).contains(&copies) && filter.stashed() == STASHED, "{copies} copies");
+            let before = filter.clone();
+            assert_eq!(filter.insert(key), Err(Full));
+            assert_eq!(filter, before);
+            assert!((0..copies).all(|_| filter.remove(key)));
+            filter.validate().unwrap();
+            assert_eq!((filter.len(), filter.stashed()), (len, 0));
+            assert!(hashes(1, 1..500).iter().all(|key| filter.contains(*key)));
+        }
+    }
+
+    /// The planned size takes as many keys as it is planned for.
+    #[test]
+    fn planned_tables_do_not_fail() {
+        for (keys, rounds) in [(1, 2000), (7, 2000), (30, 2000), (64, 2000), (300, 400), (3000, 40)]
+        {
+            for fpr in [0.5, 0.3, 0.05, 0.002] {
+                let shape = CuckooShape::fit(keys, fpr).unwrap();
+                for round in 0..rounds {
+                    let keys = hashes(mix(keys << 20 | round), 0..keys);
+                    Cuckoo::build(shape.clone(), &keys[..]).unwrap();
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_rate_is_that_of_the_classes() {
+        const STRANGERS: u64 = 2_000_000;
+        for (buckets, width, keys) in [(2, 8, 7), (300, 5, 1000), (300, 8, 1100), (300, 17, 1100)] {
+            let shape = CuckooShape::new(buckets, width, keys).unwrap();
+            let (mut passed, mut expected) = (0, 0.0);
+            for seed in 0..16 {
+                let filter = Cuckoo::build(shape.clone(), &hashes(seed, 0..keys)[..]).unwrap();
+                let strangers = hashes(seed, 1 << 40..(1 << 40) + STRANGERS / 16);
+                passed += strangers.iter().filter(|key| filter.contains(**key)).count();
+                expected += shape.fpr_at(keys) * STRANGERS as f64 / 16.0;
+            }
+            // Strangers of one filter meet the same few classes: a little wider than binomial.
+            let off = (passed as f64 - expected).abs();
+            assert!(off < 5.0 * expected.sqrt() + 0.02 * expected, "{passed}, not {expected}");
+        }
+    }
+
+    #[test]
+    fn the_promised_size() {
+        let figures = CuckooShape::fit(10_000_000, 0.0019).unwrap().figures();
+        assert!(figures.bits_per_key() < 12.6 && figures.fpr < 0.0019, "{figures:?}");
     }
 }
