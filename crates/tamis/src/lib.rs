@@ -51,9 +51,10 @@ pub use filters::bloom_g::BloomGShape;
 pub use filters::counting_bloom::CountingBloomShape;
 pub use filters::cuckoo::CuckooShape;
 pub use filters::hash_compaction::HashCompactionShape;
+pub use filters::morton::MortonShape;
 pub use filters::split_block_bloom::SplitBlockBloomShape;
 pub use filters::{
-    AnyFilter, Bloom, BloomG, CountingBloom, Cuckoo, HashCompaction, Kind, Registered,
+    AnyFilter, Bloom, BloomG, CountingBloom, Cuckoo, HashCompaction, Kind, Morton, Registered,
     SplitBlockBloom,
 };
 pub use format::{Limits, Reader, Writer};

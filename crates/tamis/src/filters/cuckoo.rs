@@ -145,6 +145,10 @@ impl Shape for CuckooShape {
         Self::new(buckets, width, keys)
     }
 
+    fn keys(&self) -> u64 {
+        self.keys
+    }
+
     fn figures(&self) -> Figures {
         Figures {
             keys: self.keys,
@@ -194,7 +198,7 @@ pub struct Cuckoo {
 
 /// The other bucket of a fingerprint in `bucket`.
 #[inline(always)]
-fn other(buckets: u64, bucket: u64, print: u64) -> u64 {
+pub(super) fn other(buckets: u64, bucket: u64, print: u64) -> u64 {
     // One product alone would grow evenly with the fingerprint and make the buckets that lead to
     // each other a lattice, on which there are few ways to a free slot.
     let x = print.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -419,7 +423,7 @@ const fn nodes(levels: u32) -> usize {
 
 /// What stands for a key in the stash: of its buckets, one is even.
 fn stash_entry(a: u64, b: u64, print: u64) -> [u64; 2] {
-    [if a % 2 == 0 { a } else { b }, print]
+    [if a.is_multiple_of(2) { a } else { b }, print]
 }
 
 impl Filter for Cuckoo {
@@ -600,7 +604,7 @@ mod tests {
                     let count = model.entry(class).or_default();
                     assert_eq!(filter.contains(key), *count > 0);
                     if mix(step ^ 0xaaaa_0000) % 16 < 9 {
-                        let before = (mix(step) % 16 == 0).then(|| filter.clone());
+                        let before = mix(step).is_multiple_of(16).then(|| filter.clone());
                         match filter.insert(key) {
                             Ok(()) => *count += 1,
                             Err(Full) => {

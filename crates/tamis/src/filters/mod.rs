@@ -9,6 +9,7 @@ pub mod bloom_g;
 pub mod counting_bloom;
 pub mod cuckoo;
 pub mod hash_compaction;
+pub mod morton;
 pub mod split_block_bloom;
 
 use format::{Reader, Writer};
@@ -32,6 +33,7 @@ macro_rules! registry {
             4 counting_bloom CountingBloom { insert remove count merge } "Fan, Cao, Almeida, Broder 2000";
             5 hash_compaction HashCompaction { insert merge } "Wolper, Leroy 1993";
             8 cuckoo Cuckoo { insert remove } "Fan, Andersen, Kaminsky, Mitzenmacher 2014";
+            9 morton Morton { insert remove } "Breslow, Jayasena 2018";
         }
     };
 }
