@@ -58,6 +58,19 @@ const SEARCH: usize = 64;
 
 type Block = [u64; LINE_WORDS];
 
+/// For each bucket the bits of the counters before its own; in a table, because a branch on which
+/// of the two words it lies in would be guessed wrong half of the time.
+static BEFORE: [[u64; 2]; 64] = {
+    let mut masks = [[0; 2]; 64];
+    let mut bucket = 0;
+    while bucket < 64 {
+        let mask = (1u128 << (2 * bucket)) - 1;
+        masks[bucket] = [mask as u64, (mask >> 64) as u64];
+        bucket += 1;
+    }
+    masks
+};
+
 /// What a block of fingerprints of `F` bits is made of.
 struct Layout<const F: u32>;
 
@@ -70,13 +83,17 @@ impl<const F: u32> Layout<F> {
     const ONES: u64 = 1 | 1 << F | 1 << (2 * F);
     const TOPS: u64 = Self::ONES << (F - 1);
 
-    /// The counters of the buckets before this one, and the count of this one.
+    /// The counters of the buckets before this one.
     #[inline(always)]
-    fn counters(block: &Block, bucket: u32) -> ([u64; 2], u64) {
-        let (word, shift) = ((bucket / 32) as usize, 2 * (bucket % 32));
-        let below = block[word] & ((1 << shift) - 1);
-        let count = block[word] >> shift & 3;
-        (if word == 0 { [below, 0] } else { [block[0], below] }, count)
+    fn before(block: &Block, bucket: u32) -> [u64; 2] {
+        let masks = &BEFORE[bucket as usize % BEFORE.len()];
+        [block[0] & masks[0], block[1] & masks[1]]
+    }
+
+    /// Fingerprints in a bucket.
+    #[inline(always)]
+    fn count(block: &Block, bucket: u32) -> u64 {
+        block[(bucket / 32) as usize % 2] >> (2 * (bucket % 32)) & 3
     }
 
     /// The sum of 2-bit counters.
@@ -99,8 +116,7 @@ impl<const F: u32> Layout<F> {
     /// The first slot of a bucket and how many are its.
     #[inline(always)]
     fn find(block: &Block, bucket: u32) -> (u32, u64) {
-        let (below, count) = Self::counters(block, bucket);
-        (Self::sum(below), count)
+        (Self::sum(Self::before(block, bucket)), Self::count(block, bucket))
     }
 
     /// The bits from slot `slot` on. A file may state any counters: what lies past the end of the
@@ -137,7 +153,7 @@ impl<const F: u32> Layout<F> {
 
     #[inline(always)]
     fn has_room(block: &Block, bucket: u32) -> bool {
-        Self::len(block) < Self::SLOTS && Self::counters(block, bucket).1 < DEEP
+        Self::len(block) < Self::SLOTS && Self::count(block, bucket) < DEEP
     }
 
     /// Appends a fingerprint to a bucket; those of later buckets move up.
@@ -149,16 +165,16 @@ impl<const F: u32> Layout<F> {
         let (first, count) = Self::find(block, bucket);
         let bit = Self::SLOTS_AT + (first + count as u32) * F;
         let (word, shift) = ((bit / 64) as usize, bit % 64);
-        let kept = (1 << shift) - 1;
-        let moved = block[word] & !kept;
-        for i in (word + 1..LINE_WORDS).rev() {
-            let below = if i - 1 == word { moved } else { block[i - 1] };
-            block[i] = block[i] << F | below >> (64 - F);
+        // All words alike, whether they move or not: how many do is hard to guess.
+        let mut below = 0;
+        for (i, place) in block.iter_mut().enumerate() {
+            let from = if i < word { 0 } else { !0 };
+            let moved = *place & if i == word { from << shift } else { from };
+            *place = *place ^ moved | moved << F | below >> (64 - F);
+            below = moved;
         }
-        block[word] = block[word] & kept | moved << F | print << shift;
-        if shift + F > 64 {
-            block[word + 1] |= print >> (64 - shift);
-        }
+        block[word] |= print << shift;
+        block[(word + 1) % LINE_WORDS] |= print >> 1 >> (63 - shift);
         block[(bucket / 32) as usize] += 1 << (2 * (bucket % 32));
         true
     }
@@ -432,21 +448,25 @@ impl Morton {
 
     fn look_each<const F: u32>(&self, keys: &[Hash], out: &mut [bool]) {
         for (keys, out) in keys.chunks(BATCH).zip(out.chunks_mut(BATCH)) {
-            let places = self.places::<F>(keys);
-            // Those that need a second look, with its line on its way.
-            let (mut later, mut count) = ([(0usize, 0u64, 0u64); BATCH], 0);
+            let mut places = self.places::<F>(keys);
+            // Those that need a second look: counted without a branch, which would be guessed
+            // wrong; then their lines are asked for, then they are looked at.
+            let (mut later, mut count) = ([0; BATCH], 0);
             for (i, (bucket, print)) in places[..keys.len()].iter().copied().enumerate() {
                 let (found, more) = self.first_look::<F>(bucket, print);
                 out[i] = found;
-                if more && !found {
-                    let second = self.other::<F>(bucket, print);
-                    self.fetch::<F>(second);
-                    later[count] = (i, second, print);
-                    count += 1;
-                }
+                later[count] = i;
+                count += usize::from(more & !found);
             }
-            for (i, bucket, print) in &later[..count] {
-                out[*i] = self.second_look::<F>(*bucket, *print);
+            let later = &later[..count];
+            for i in later {
+                let (bucket, print) = &mut places[*i];
+                *bucket = self.other::<F>(*bucket, *print);
+                self.fetch::<F>(*bucket);
+            }
+            for i in later {
+                let (bucket, print) = places[*i];
+                out[*i] = self.second_look::<F>(bucket, print);
             }
         }
     }
