@@ -165,15 +165,13 @@ impl<const F: u32> Layout<F> {
         let (first, count) = Self::find(block, bucket);
         let bit = Self::SLOTS_AT + (first + count as u32) * F;
         let (word, shift) = ((bit / 64) as usize, bit % 64);
-        // All words alike, whether they move or not: how many do is hard to guess.
-        let mut below = 0;
-        for (i, place) in block.iter_mut().enumerate() {
-            let from = if i < word { 0 } else { !0 };
-            let moved = *place & if i == word { from << shift } else { from };
-            *place = *place ^ moved | moved << F | below >> (64 - F);
-            below = moved;
+        let kept = (1 << shift) - 1;
+        let moved = block[word] & !kept;
+        for i in (word + 1..LINE_WORDS).rev() {
+            let below = if i - 1 == word { moved } else { block[i - 1] };
+            block[i] = block[i] << F | below >> (64 - F);
         }
-        block[word] |= print << shift;
+        block[word] = block[word] & kept | moved << F | print << shift;
         block[(word + 1) % LINE_WORDS] |= print >> 1 >> (63 - shift);
         block[(bucket / 32) as usize] += 1 << (2 * (bucket % 32));
         true
@@ -379,6 +377,7 @@ macro_rules! by_width {
 }
 
 /// Where room is wanted, and for what: a fingerprint that now is in bucket `from`.
+#[derive(Clone, Copy)]
 struct Wish {
     bucket: u64,
     print: u64,
@@ -530,10 +529,10 @@ impl Morton {
                         Wish { bucket: self.other::<F>(from, print), print, from, parent: at };
                     let (there, bucket) = self.block::<F>(wish.bucket);
                     let room = Layout::<F>::has_room(there, bucket);
-                    wishes.push(wish);
-                    if room && self.grant::<F>(&wishes) {
+                    if room && self.grant::<F>(&wishes, wish) {
                         return true;
                     }
+                    wishes.push(wish);
                 }
             }
             at += 1;
@@ -541,13 +540,12 @@ impl Morton {
         false
     }
 
-    /// Makes the moves that end in the last wish, from its end back. Where one does not work out,
-    /// because the way meets a block twice, all of them are undone.
-    fn grant<const F: u32>(&mut self, wishes: &[Wish]) -> bool {
+    /// Makes the moves that end in a wish, from its end back. Where one does not work out, because
+    /// the way meets a block twice, all of them are undone.
+    fn grant<const F: u32>(&mut self, wishes: &[Wish], mut wish: Wish) -> bool {
         let mut undo = Vec::new();
-        let mut at = wishes.len() - 1;
         loop {
-            let Wish { bucket, print, from, parent } = wishes[at];
+            let Wish { bucket, print, from, parent } = wish;
             for touched in [bucket, from] {
                 undo.push((touched, *self.block::<F>(touched).0));
             }
@@ -563,10 +561,10 @@ impl Morton {
             if bucket != from {
                 self.spill::<F>(from);
             }
-            if parent == usize::MAX {
-                return true;
+            match wishes.get(parent) {
+                Some(parent) => wish = *parent,
+                None => return true,
             }
-            at = parent;
         }
     }
 
