@@ -76,6 +76,8 @@ pub struct Lanes {
     ones: u64,
     /// The highest bit of each lane.
     tops: u64,
+    /// 2^16 by the width, rounded up: up to 64 a product with it divides exactly.
+    inverse: u32,
 }
 
 impl Lanes {
@@ -86,7 +88,7 @@ impl Lanes {
     pub fn new(width: u32) -> Self {
         assert!((1..=WIDEST).contains(&width), "lanes of 1 to 16 bits");
         let ones = (0..LANES).fold(0, |ones, lane| ones | 1 << (lane * width));
-        Self { ones, tops: ones << (width - 1) }
+        Self { ones, tops: ones << (width - 1), inverse: (1u32 << 16).div_ceil(width) }
     }
 
     /// Not zero if a lane holds `value`. The lowest lane that does shows in its top bit; a borrow
@@ -97,11 +99,11 @@ impl Lanes {
         x.wrapping_sub(self.ones) & !x & self.tops
     }
 
-    /// The top bits of the lanes that are zero, exactly: no carry leaves a lane.
+    /// The first lane that is zero; [`LANES`] or more if there is none.
     #[inline(always)]
-    pub fn zeros(self, lanes: u64) -> u64 {
-        let below = self.tops.wrapping_sub(self.ones);
-        !((lanes & below).wrapping_add(below) | lanes) & self.tops
+    pub fn first_zero(self, lanes: u64) -> u32 {
+        let x = lanes.wrapping_sub(self.ones) & !lanes & self.tops;
+        (x.trailing_zeros() * self.inverse) >> 16
     }
 }
 
@@ -162,11 +164,11 @@ mod tests {
                         assert_eq!(found.trailing_zeros() / width, first as u32);
                     }
                 }
-                let zeros: u64 = (0..4)
-                    .filter(|lane| values[*lane as usize] == 0)
-                    .map(|lane| 1 << (lane * width + width - 1))
-                    .sum();
-                assert_eq!(lanes.zeros(word), zeros, "width {width}: {values:?}");
+                let zero = values.iter().position(|value| *value == 0);
+                match (zero, lanes.first_zero(word)) {
+                    (Some(first), told) => assert_eq!(told, first as u32, "{values:?}"),
+                    (None, told) => assert!(told >= LANES, "{values:?}"),
+                }
             }
         }
     }

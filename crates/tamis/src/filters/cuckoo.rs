@@ -287,8 +287,7 @@ impl Cuckoo {
     fn free(&self, bucket: u64) -> u64 {
         match self.lanes {
             Some(lanes) => {
-                let zeros = lanes.zeros(lanes::window(&self.table, self.bit(bucket)));
-                u64::from(zeros.trailing_zeros() / self.shape.width)
+                u64::from(lanes.first_zero(lanes::window(&self.table, self.bit(bucket))))
             }
             None => self.wide_prints(bucket).iter().take_while(|print| **print != 0).count() as u64,
         }
