@@ -51,8 +51,8 @@ const SLOTS: u64 = 4;
 const STASHED: usize = 4;
 const STASH_WORDS: usize = STASHED * 2;
 const MAX_BUCKETS: u64 = 1 << 49;
-/// Keys of a batch whose memory is asked for at once.
-const BATCH: usize = 16;
+/// Keys of a batch whose memory is asked for while the batch before it is worked on.
+const BATCH: usize = 8;
 
 /// An even number of buckets with four fingerprints of `f` bits each.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -387,6 +387,7 @@ impl Cuckoo {
         self.stashed -= 1;
     }
 
+    /// Where the first keys go, their memory asked for.
     #[inline(always)]
     fn places(&self, keys: &[Hash]) -> [Place; BATCH] {
         let mut places = [Place { print: 0, buckets: [0; 2] }; BATCH];
@@ -444,13 +445,19 @@ impl Filter for Cuckoo {
 
     fn contains_each(&self, keys: &[Hash], out: &mut [bool]) {
         assert!(out.len() >= keys.len(), "an answer for each key");
-        for (keys, out) in keys.chunks(BATCH).zip(out.chunks_mut(BATCH)) {
-            let places = self.places(keys);
-            for (place, out) in places.iter().zip(&mut out[..keys.len()]) {
+        let mut places = self.places(keys);
+        for (i, out) in out[..keys.len()].chunks_mut(BATCH).enumerate() {
+            let now = std::mem::replace(&mut places, self.places(after(keys, i)));
+            for (place, out) in now.iter().zip(out) {
                 *out = self.is_in(place);
             }
         }
     }
+}
+
+/// The keys after batch `i`.
+fn after(keys: &[Hash], i: usize) -> &[Hash] {
+    keys.get((i + 1) * BATCH..).unwrap_or(&[])
 }
 
 impl Build for Cuckoo {
@@ -466,9 +473,10 @@ impl Insert for Cuckoo {
     }
 
     fn insert_each(&mut self, keys: &[Hash]) -> Result<(), Full> {
-        for keys in keys.chunks(BATCH) {
-            let places = self.places(keys);
-            places[..keys.len()].iter().try_for_each(|place| self.insert_at(place))?;
+        let mut places = self.places(keys);
+        for (i, batch) in keys.chunks(BATCH).enumerate() {
+            let now = std::mem::replace(&mut places, self.places(after(keys, i)));
+            now[..batch.len()].iter().try_for_each(|place| self.insert_at(place))?;
         }
         Ok(())
     }

@@ -49,8 +49,8 @@ const MAX_BLOCKS: u64 = 1 << 44;
 const FLAGS: u32 = 16;
 /// Keys of a bucket.
 const DEEP: u64 = 3;
-/// Keys of a batch whose memory is asked for at once.
-const BATCH: usize = 32;
+/// Keys of a batch whose memory is asked for while the batch before it is worked on.
+const BATCH: usize = 16;
 /// Slots taken at the most.
 const LOAD: f64 = 0.95;
 /// Places without room that are looked at before a key is refused.
@@ -446,30 +446,35 @@ impl Morton {
     }
 
     fn look_each<const F: u32>(&self, keys: &[Hash], out: &mut [bool]) {
-        for (keys, out) in keys.chunks(BATCH).zip(out.chunks_mut(BATCH)) {
-            let mut places = self.places::<F>(keys);
-            // Those that need a second look: counted without a branch, which would be guessed
-            // wrong; then their lines are asked for, then they are looked at.
-            let (mut later, mut count) = ([0; BATCH], 0);
-            for (i, (bucket, print)) in places[..keys.len()].iter().copied().enumerate() {
-                let (found, more) = self.first_look::<F>(bucket, print);
-                out[i] = found;
-                later[count] = i;
-                count += usize::from(more & !found);
+        let mut places = self.places::<F>(keys);
+        // Those of the batch before that need a second look, with its line on its way.
+        let (mut later, mut waiting) = ([(0, 0, 0); BATCH], 0);
+        for (i, batch) in keys.chunks(BATCH).enumerate() {
+            let now = std::mem::replace(&mut places, self.places::<F>(after(keys, i)));
+            let (mut more, mut count) = ([0; BATCH], 0);
+            for (at, (bucket, print)) in now[..batch.len()].iter().enumerate() {
+                let (found, spilled) = self.first_look::<F>(*bucket, *print);
+                out[i * BATCH + at] = found;
+                // Counted without a branch, which would be guessed wrong.
+                more[count] = at;
+                count += usize::from(spilled & !found);
             }
-            let later = &later[..count];
-            for i in later {
-                let (bucket, print) = &mut places[*i];
-                *bucket = self.other::<F>(*bucket, *print);
-                self.fetch::<F>(*bucket);
+            for (at, bucket, print) in &later[..waiting] {
+                out[*at] = self.second_look::<F>(*bucket, *print);
             }
-            for i in later {
-                let (bucket, print) = places[*i];
-                out[*i] = self.second_look::<F>(bucket, print);
+            waiting = count;
+            for (later, at) in later.iter_mut().zip(&more[..count]) {
+                let (bucket, print) = now[*at];
+                *later = (i * BATCH + at, self.other::<F>(bucket, print), print);
+                self.fetch::<F>(later.1);
             }
+        }
+        for (at, bucket, print) in &later[..waiting] {
+            out[*at] = self.second_look::<F>(*bucket, *print);
         }
     }
 
+    /// Where the first keys go, their memory asked for.
     #[inline(always)]
     fn places<const F: u32>(&self, keys: &[Hash]) -> [(u64, u64); BATCH] {
         let mut places = [(0, 0); BATCH];
@@ -569,9 +574,10 @@ impl Morton {
     }
 
     fn add_each<const F: u32>(&mut self, keys: &[Hash]) -> Result<(), Full> {
-        for keys in keys.chunks(BATCH) {
-            let places = self.places::<F>(keys);
-            places[..keys.len()].iter().try_for_each(|place| self.add::<F>(*place))?;
+        let mut places = self.places::<F>(keys);
+        for (i, batch) in keys.chunks(BATCH).enumerate() {
+            let now = std::mem::replace(&mut places, self.places::<F>(after(keys, i)));
+            now[..batch.len()].iter().try_for_each(|place| self.add::<F>(*place))?;
         }
         Ok(())
     }
@@ -617,6 +623,11 @@ impl Morton {
         }
         Ok(())
     }
+}
+
+/// The keys after batch `i`.
+fn after(keys: &[Hash], i: usize) -> &[Hash] {
+    keys.get((i + 1) * BATCH..).unwrap_or(&[])
 }
 
 impl Filter for Morton {
