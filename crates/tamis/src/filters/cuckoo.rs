@@ -10,10 +10,10 @@
 //!
 //! | figure | |
 //! | --- | --- |
-//! | bits a key | f / 0.95, and 8 · 0.95 · 2^-f is the rate: 9.5 at 1.5 %, 12.6 at 0.19 %, 16.8 at 0.012 % |
+//! | bits a key | f / 0.955 at a rate of 7.6 · 2^-f: 9.4 at 1.5 %, 12.6 at 0.19 %, 16.8 at 0.012 % |
 //! | cache lines | 2, member or stranger, both asked for at once |
 //! | building | 2 lines a key; when nearly full a few more, to make room |
-//! | failure | none in tens of millions of builds of the planned size; keys that are copies can fail |
+//! | failure | a build of the planned size: none seen in millions; many copies of keys: see below |
 //!
 //! The other bucket is found from the bucket at hand and the fingerprint, so a fingerprint can be
 //! moved without knowing its key. The number of buckets `n` is even and `odd(p)` is odd, so `j` is
