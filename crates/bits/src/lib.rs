@@ -8,6 +8,7 @@
 //! | `words.rs` | an array of `u64`, on cache lines, in memory of its own or in a mapped file |
 //! | `atomic.rs` | the same words while many threads set bits in them |
 //! | `packed.rs` | integers of 1 to 64 bits, side by side in words |
+//! | `lanes.rs` | four of them at once |
 //! | `range.rs` | a hash to a place: multiply, keep the high half |
 //! | `select.rs` | counting and finding the set bits of a word |
 //! | `set.rs` | words as sets of bits: union, intersection, counting |
@@ -16,6 +17,7 @@
 //! | `simd/` | 256-bit split blocks, in AVX-512, AVX2 and portable twins |
 
 mod atomic;
+pub mod lanes;
 pub mod packed;
 mod prefetch;
 pub mod range;

@@ -134,8 +134,13 @@ impl Model {
             }
             Err(Error::Full { keys }) => {
                 assert_eq!(keys, self.capacity);
-                assert!(*used >= keys, "full with {used} of {keys} keys");
-                assert_eq!(Some(&*filter), before.as_ref(), "changed, though it said it was full");
+                // Where copies take a slot each, and few slots will do, they may run out early.
+                let copies = self.kind.can(Capability::Remove)
+                    && !self.kind.can(Capability::Count)
+                    && truth.has_copies();
+                assert!(copies || *used >= keys, "full with {used} of {keys} keys");
+                let same = before.as_ref().is_none_or(|before| before == filter);
+                assert!(same, "changed, though it said it was full");
             }
             Err(error) => self.refused(side, error, Capability::Insert, before),
         }

@@ -12,6 +12,11 @@ impl Oracle {
         self.0.get(&key).copied().unwrap_or(0)
     }
 
+    /// Whether some key is in more than once.
+    pub fn has_copies(&self) -> bool {
+        self.0.values().any(|count| *count > 1)
+    }
+
     /// Puts `key` in once more.
     pub fn insert(&mut self, key: u64) {
         *self.0.entry(key).or_default() += 1;

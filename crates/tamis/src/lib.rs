@@ -50,12 +50,14 @@ pub use filters::bloom::{BloomShape, SharedBloom};
 pub use filters::bloom_g::BloomGShape;
 pub use filters::counting_bloom::CountingBloomShape;
 pub use filters::counting_quotient::CountingQuotientShape;
+pub use filters::cuckoo::CuckooShape;
 pub use filters::hash_compaction::HashCompactionShape;
+pub use filters::morton::MortonShape;
 pub use filters::quotient::QuotientShape;
 pub use filters::split_block_bloom::SplitBlockBloomShape;
 pub use filters::{
-    AnyFilter, Bloom, BloomG, CountingBloom, CountingQuotient, HashCompaction, Kind, Quotient,
-    Registered, SplitBlockBloom,
+    AnyFilter, Bloom, BloomG, CountingBloom, CountingQuotient, Cuckoo, HashCompaction, Kind,
+    Morton, Quotient, Registered, SplitBlockBloom,
 };
 pub use format::{Limits, Reader, Writer};
 pub use hash::{Hash, HashId, Hasher, Key, Probes};

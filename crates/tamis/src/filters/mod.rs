@@ -8,7 +8,9 @@ pub mod bloom;
 pub mod bloom_g;
 pub mod counting_bloom;
 pub mod counting_quotient;
+pub mod cuckoo;
 pub mod hash_compaction;
+pub mod morton;
 pub mod quotient;
 pub mod split_block_bloom;
 
@@ -34,6 +36,8 @@ macro_rules! registry {
             5 hash_compaction HashCompaction { insert merge } "Wolper, Leroy 1993";
             6 quotient Quotient { insert remove merge } "Bender et al. 2012";
             7 counting_quotient CountingQuotient { insert remove count merge } "Pandey, Bender, Johnson, Patro 2017";
+            8 cuckoo Cuckoo { insert remove } "Fan, Andersen, Kaminsky, Mitzenmacher 2014";
+            9 morton Morton { insert remove } "Breslow, Jayasena 2018";
         }
     };
 }

@@ -1,0 +1,175 @@
+//! Up to 64 bits from anywhere in an array of words, and four lanes of them handled at once.
+//!
+//! ```text
+//! width 12, bit b:   … ─┬────────────┬────────────┬────────────┬────────────┬─ …
+//!                       │  lane 0    │  lane 1    │  lane 2    │  lane 3    │ (not ours)
+//!                       b          b+12         b+24         b+36         b+48
+//! ```
+
+/// Lanes that are handled at once.
+pub const LANES: u32 = 4;
+/// The widest lane: four of them are a word.
+pub const WIDEST: u32 = 64 / LANES;
+
+/// The bits from `bit` on, lowest first: at least 57, and all 64 if `bit` is a multiple of 8.
+///
+/// # Panics
+/// If the 8 bytes from the one that holds `bit` reach past the end.
+#[inline(always)]
+pub fn window(words: &[u64], bit: u64) -> u64 {
+    load(words, byte(words, bit)) >> (bit % 8)
+}
+
+/// Sets the bits of a [`window`] that are set in `mask`, where `value` has no others.
+///
+/// # Panics
+/// As [`window`] does.
+#[inline(always)]
+pub fn set_window(words: &mut [u64], bit: u64, mask: u64, value: u64) {
+    let byte = byte(words, bit);
+    let old = load(words, byte);
+    store(words, byte, old & !(mask << (bit % 8)) | value << (bit % 8));
+}
+
+/// The byte that holds `bit`; eight of them lie within the words.
+#[inline(always)]
+fn byte(words: &[u64], bit: u64) -> usize {
+    let byte = (bit / 8) as usize;
+    assert!(byte < (words.len() * 8).saturating_sub(7), "a window past the end");
+    byte
+}
+
+#[cfg(target_endian = "little")]
+#[inline(always)]
+fn load(words: &[u64], byte: usize) -> u64 {
+    debug_assert!(byte + 8 <= words.len() * 8);
+    // SAFETY: bytes `byte` to `byte + 7` lie within the words: `byte` has asserted it.
+    let at = unsafe { words.as_ptr().cast::<u8>().add(byte) };
+    // SAFETY: as above, and the read needs no alignment.
+    unsafe { at.cast::<u64>().read_unaligned() }
+}
+
+#[cfg(target_endian = "little")]
+#[inline(always)]
+fn store(words: &mut [u64], byte: usize, value: u64) {
+    debug_assert!(byte + 8 <= words.len() * 8);
+    // SAFETY: bytes `byte` to `byte + 7` lie within the words: `byte` has asserted it.
+    let at = unsafe { words.as_mut_ptr().cast::<u8>().add(byte) };
+    // SAFETY: as above, the words are borrowed for writing, and the write needs no alignment.
+    unsafe { at.cast::<u64>().write_unaligned(value) };
+}
+
+#[cfg(not(target_endian = "little"))]
+fn load(words: &[u64], byte: usize) -> u64 {
+    (0..8).fold(0, |x, i| x | crate::packed::get(words, 8, byte as u64 + i) << (8 * i))
+}
+
+#[cfg(not(target_endian = "little"))]
+fn store(words: &mut [u64], byte: usize, value: u64) {
+    (0..8).for_each(|i| crate::packed::set(words, 8, byte as u64 + i, value >> (8 * i)));
+}
+
+/// Four lanes of 1 to 16 bits in the low bits of a word. Bits above them do not matter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lanes {
+    /// The lowest bit of each lane.
+    ones: u64,
+    /// The highest bit of each lane.
+    tops: u64,
+    /// 2^16 by the width, rounded up: up to 64 a product with it divides exactly.
+    inverse: u32,
+}
+
+impl Lanes {
+    /// Lanes of `width` bits.
+    ///
+    /// # Panics
+    /// If that is not 1 to 16.
+    pub fn new(width: u32) -> Self {
+        assert!((1..=WIDEST).contains(&width), "lanes of 1 to 16 bits");
+        let ones = (0..LANES).fold(0, |ones, lane| ones | 1 << (lane * width));
+        Self { ones, tops: ones << (width - 1), inverse: (1u32 << 16).div_ceil(width) }
+    }
+
+    /// Not zero if a lane holds `value`. The lowest lane that does shows in its top bit; a borrow
+    /// may show in lanes above it, and only there.
+    #[inline(always)]
+    pub fn find(self, lanes: u64, value: u64) -> u64 {
+        let x = lanes ^ self.ones.wrapping_mul(value);
+        x.wrapping_sub(self.ones) & !x & self.tops
+    }
+
+    /// The first lane that is zero; [`LANES`] or more if there is none.
+    #[inline(always)]
+    pub fn first_zero(self, lanes: u64) -> u32 {
+        let x = lanes.wrapping_sub(self.ones) & !lanes & self.tops;
+        (x.trailing_zeros() * self.inverse) >> 16
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packed;
+    use crate::range::mix;
+
+    #[test]
+    fn a_window_shows_the_bits_from_there_on() {
+        let words: Vec<u64> = (0..5).map(mix).collect();
+        for bit in 0..5 * 64 - 63 {
+            let valid = if bit % 8 == 0 { 64 } else { 57 };
+            let expected = (0..valid).fold(0, |x, i| x | packed::get(&words, 1, bit + i) << i);
+            assert_eq!(window(&words, bit) & packed::mask(valid as u32), expected, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn setting_a_window_leaves_the_rest_alone() {
+        let mut words: Vec<u64> = (0..5).map(mix).collect();
+        let mut model = words.clone();
+        for step in 0..5000u64 {
+            let (bit, len) = (mix(step) % (4 * 64), 1 + mix(step ^ 1) % 57);
+            let (mask, value) = (packed::mask(len as u32), mix(step ^ 2));
+            set_window(&mut words, bit, mask, value & mask);
+            (0..len).for_each(|i| packed::set(&mut model, 1, bit + i, value >> i));
+            assert_eq!(words, model);
+        }
+    }
+
+    #[test]
+    fn a_window_past_the_end_panics() {
+        for (words, bit) in [(0, 0), (1, 8), (2, 72), (2, 1 << 40), (2, u64::MAX)] {
+            let words = vec![0; words];
+            assert!(std::panic::catch_unwind(|| window(&words, bit)).is_err());
+        }
+    }
+
+    #[test]
+    fn lanes_are_found_one_by_one_and_at_once() {
+        for width in 1..=WIDEST {
+            let lanes = Lanes::new(width);
+            for step in 0..3000u64 {
+                // Few values, so that lanes agree with each other and are zero now and then.
+                let values: Vec<u64> = (0..4)
+                    .map(|i| mix(i).wrapping_mul(mix(step * 4 + i) % 4) & packed::mask(width))
+                    .collect();
+                let mut word = mix(step) << 1 << (4 * width - 1);
+                for (lane, value) in values.iter().enumerate() {
+                    word |= value << (lane as u32 * width);
+                }
+                for value in values.iter().copied().chain([mix(step) & packed::mask(width)]) {
+                    let found = lanes.find(word, value);
+                    assert_eq!(found != 0, values.contains(&value));
+                    if let Some(first) = values.iter().position(|other| *other == value) {
+                        assert_eq!(found.trailing_zeros() / width, first as u32);
+                    }
+                }
+                let zero = values.iter().position(|value| *value == 0);
+                match (zero, lanes.first_zero(word)) {
+                    (Some(first), told) => assert_eq!(told, first as u32, "{values:?}"),
+                    (None, told) => assert!(told >= LANES, "{values:?}"),
+                }
+            }
+        }
+    }
+}
