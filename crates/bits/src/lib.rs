@@ -10,10 +10,12 @@
 //! | `packed.rs` | integers of 1 to 64 bits, side by side in words |
 //! | `range.rs` | a hash to a place: multiply, keep the high half |
 //! | `set.rs` | words as sets of bits: union, intersection, counting |
+//! | `nth.rs` | the place of the n-th set bit, with BMI2 or without |
 //! | `prefetch.rs` | ask for a cache line before it is needed |
 //! | `simd/` | 256-bit split blocks, in AVX-512, AVX2 and portable twins |
 
 mod atomic;
+pub mod nth;
 pub mod packed;
 mod prefetch;
 pub mod range;
