@@ -82,7 +82,7 @@ impl Effort {
 
 /// Ways to set up a kind: its usual one, and each setting at each of these values that it takes.
 pub fn variants<S: Shape>() -> Vec<Settings> {
-    let values = [1u64, 2, 3, 4, 5, 8, 12, 16, 64, 512];
+    let values = [1u64, 2, 3, 4, 5, 8, 12, 16, 64, 256, 512, 1024];
     let mut variants = vec![Settings::default()];
     for setting in S::SETTINGS {
         for value in values {
@@ -154,6 +154,13 @@ macro_rules! suite {
             $crate::suite!(@tests operations $type
                 a_merged_filter_has_the_members_of_both
                 unlike_filters_do_not_merge);
+        }
+    };
+    (@can overload $type:ident) => {
+        mod overload {
+            $crate::suite!(@tests operations $type
+                past_its_keys_it_goes_on
+                copies_end_in_full_or_are_taken);
         }
     };
     (@can overlap $type:ident) => {

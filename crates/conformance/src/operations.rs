@@ -2,13 +2,14 @@
 
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
 use tamis::{
-    Count, Error, Full, Hash, HashId, Hasher, Insert, Keyed, Merge, Overlap, Remove, Settings,
+    Capability, Count, Error, Full, Hash, HashId, Hasher, Insert, Keyed, Merge, Overlap, Overload,
+    Remove, Settings, Shape,
 };
 
 use crate::keys::Form;
 use crate::members::{bytes, shape};
 use crate::model::{Model, Op};
-use crate::{Effort, Subject, variants};
+use crate::{Effort, Subject, stats, variants};
 
 const HASHER: [u64; 2] = [21, 22];
 
@@ -82,8 +83,12 @@ pub fn short_random_operations_agree_with_the_oracle<F: Subject>() {
 }
 
 /// Thousands of refused insertions, and not a bit has moved; the first of them looked at closely,
-/// since what it spoils the next may not show.
+/// since what it spoils the next may not show. For a kind that goes on see
+/// [`copies_end_in_full_or_are_taken`].
 pub fn full_leaves_every_bit_as_it_was<F: Subject + Insert>() {
+    if F::KIND.can(Capability::Overload) {
+        return;
+    }
     let effort = Effort::now();
     let mut random = effort.random(25);
     let bytes = |filter: &F| bytes(&Keyed::new(Hasher::new(HashId::Fast, HASHER), filter.clone()));
@@ -122,10 +127,51 @@ pub fn inserting_is_building<F: Subject + Insert>() {
     members.chunks(77).for_each(|keys| batch.insert_each(keys).expect("room"));
     assert_eq!(single, built);
     assert_eq!(batch, built);
+    if F::KIND.can(Capability::Overload) {
+        return;
+    }
     // Those before the first that does not fit are in.
     let mut short = build::<F>(1000, 0.01, &[]);
     assert_eq!(short.insert_each(&members), Err(Full));
     assert!(members[..1000].iter().all(|key| short.contains(*key)));
+}
+
+/// Up to four times the keys it is for no member is denied, and the rate is the one that its shape
+/// states for what it holds.
+pub fn past_its_keys_it_goes_on<F: Subject + Overload>() {
+    const KEYS: u64 = 2000;
+    let effort = Effort::now();
+    let mut random = effort.random(26);
+    let shape = shape::<F>(KEYS, 0.01, &Settings::default()).expect("within reach");
+    for times in [2, 3, 4] {
+        let (seeds, mut yeses, mut stated) = (effort.times(50, 2000), 0, 0.0);
+        let count = KEYS * times / 2;
+        for _ in 0..seeds {
+            let hasher = Hasher::new(HashId::Fast, random.seed());
+            let members = Form::Integers.hashes(&hasher, 0, count);
+            let mut filter = F::build(shape.clone(), &members[..KEYS as usize]).expect("room");
+            filter.insert_each(&members[KEYS as usize..]).expect("it goes on");
+            assert!(members.iter().all(|key| filter.contains(*key)), "a member is denied");
+            let strangers = Form::Integers.hashes(&hasher, count, KEYS);
+            yeses += strangers.iter().filter(|key| filter.contains(**key)).count() as u64;
+            stated += shape.fpr_at(filter.len()) / seeds as f64;
+        }
+        let what = format!("{} with {times} halves of its keys", F::KIND);
+        stats::check(&what, yeses, seeds * KEYS, stated);
+    }
+}
+
+/// One key again and again: it is taken, or the filter says that it is full and stays as it was.
+pub fn copies_end_in_full_or_are_taken<F: Subject + Overload>() {
+    let members = hashes(0, 1000);
+    let mut filter = build::<F>(1000, 0.01, &members);
+    for copy in 0..Effort::now().times(100_000, 1_000_000) {
+        let before = (copy % 100 == 0).then(|| filter.clone());
+        if filter.insert(members[7]) == Err(Full) {
+            assert!(before.is_none_or(|before| before == filter), "full, and changed");
+        }
+    }
+    assert!(members.iter().all(|key| filter.contains(*key)), "a member is denied");
 }
 
 /// Members stay while others go; when all have gone, nearly nothing is left.

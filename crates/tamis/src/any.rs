@@ -241,6 +241,7 @@ macro_rules! define_kinds {
     (@capability count) => { Capability::Count };
     (@capability merge) => { Capability::Merge };
     (@capability overlap) => { Capability::Overlap };
+    (@capability overload) => { Capability::Overload };
 
     (@claim build $type:ident) => { { const fn is<T: Build + Persist>() {} is::<$type>(); } };
     (@claim insert $type:ident) => { { const fn is<T: Insert>() {} is::<$type>(); } };
@@ -248,6 +249,7 @@ macro_rules! define_kinds {
     (@claim count $type:ident) => { { const fn is<T: Count>() {} is::<$type>(); } };
     (@claim merge $type:ident) => { { const fn is<T: Merge>() {} is::<$type>(); } };
     (@claim overlap $type:ident) => { { const fn is<T: Overlap>() {} is::<$type>(); } };
+    (@claim overload $type:ident) => { { const fn is<T: Overload>() {} is::<$type>(); } };
 
     // The body where the capability is among those claimed, a refusal where it is not.
     (@if insert in [insert $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };

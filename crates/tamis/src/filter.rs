@@ -46,7 +46,8 @@ pub trait Filter {
 pub trait Build: Filter + Sized {
     /// Builds on this many threads; the result is the same for any number.
     ///
-    /// Duplicate keys are fine. More keys than the shape is for are [`Error::Full`].
+    /// Duplicate keys are fine. More keys than the shape is for are [`Error::Full`], except for
+    /// kinds that [`Overload`].
     fn build_on(threads: usize, shape: Self::Shape, keys: impl KeySource) -> Result<Self, Error>;
 
     /// Builds on one thread.
@@ -105,6 +106,10 @@ pub trait Overlap: Merge {
     /// The normalised dot product of both bit vectors: 0 for nothing in common, 1 for the same.
     fn similarity(&self, other: &Self) -> Result<f64, Error>;
 }
+
+/// Is not [`Full`] when it holds the keys it was made for: it takes more, and lets more strangers
+/// in. [`Shape::fpr_at`] says how many more.
+pub trait Overload: Insert {}
 
 /// Can be saved and opened.
 pub trait Persist: Filter + Sized {

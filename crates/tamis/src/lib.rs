@@ -21,7 +21,7 @@
 //!
 //! * [`Keyed<F>`] is what you hold: a [`Hasher`] and a filter. It takes strings, bytes and integers.
 //! * The [filters] deal in [`Hash`]es: 128 bits a key. What they can do are traits: [`Insert`],
-//!   [`Remove`], [`Count`], [`Merge`], [`Overlap`], [`Persist`].
+//!   [`Remove`], [`Count`], [`Merge`], [`Overlap`], [`Overload`], [`Persist`].
 //! * A [`Shape`] is a filter's geometry. [`plan::solve`] finds it from any two of keys, false
 //!   positive rate and bytes; [`plan::recommend`] compares the kinds.
 //! * [`AnyFilter`] and [`Kind`] serve where the kind is known only when the program runs.
@@ -29,7 +29,8 @@
 //! # What holds
 //!
 //! * A member is never denied: after any sequence of operations, through saving and opening.
-//! * A filter that is full says so ([`Full`]) and is unchanged; it does not quietly get worse.
+//! * A filter that is full says so ([`Full`]) and is unchanged; it does not quietly get worse. Kinds
+//!   that go on instead say that too ([`Overload`]), and [`Shape::fpr_at`] tells how much worse.
 //! * The same keys, seed and shape give the same bytes, on any machine and any number of threads.
 //! * A seed is random unless you give one. Where others choose the keys, use [`HashId::Secure`].
 //! * A damaged or hostile file is an [`Error`], never a panic and never a large allocation.
@@ -44,7 +45,7 @@ pub mod plan;
 
 pub use error::{Error, Full};
 pub use filter::{
-    Build, Count, Filter, Hashes, Insert, KeySource, Merge, Overlap, Persist, Remove,
+    Build, Count, Filter, Hashes, Insert, KeySource, Merge, Overlap, Overload, Persist, Remove,
 };
 pub use filters::bloom::{BloomShape, SharedBloom};
 pub use filters::bloom_g::BloomGShape;
@@ -54,10 +55,12 @@ pub use filters::cuckoo::CuckooShape;
 pub use filters::hash_compaction::HashCompactionShape;
 pub use filters::morton::MortonShape;
 pub use filters::quotient::QuotientShape;
+pub use filters::removable_tinyset::RemovableTinySetShape;
 pub use filters::split_block_bloom::SplitBlockBloomShape;
+pub use filters::tinyset::TinySetShape;
 pub use filters::{
     AnyFilter, Bloom, BloomG, CountingBloom, CountingQuotient, Cuckoo, HashCompaction, Kind,
-    Morton, Quotient, Registered, SplitBlockBloom,
+    Morton, Quotient, Registered, RemovableTinySet, SplitBlockBloom, TinySet,
 };
 pub use format::{Limits, Reader, Writer};
 pub use hash::{Hash, HashId, Hasher, Key, Probes};

@@ -219,6 +219,8 @@ pub enum Capability {
     Merge,
     /// Intersect, compare and estimate.
     Overlap,
+    /// Go on past the number of keys it was made for, at a rising rate.
+    Overload,
     /// Outgrow the number of keys it was made for.
     Grow,
     /// Forget keys by age.
@@ -229,12 +231,13 @@ pub enum Capability {
 
 impl Capability {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Insert,
         Self::Remove,
         Self::Count,
         Self::Merge,
         Self::Overlap,
+        Self::Overload,
         Self::Grow,
         Self::Window,
         Self::Adapt,
@@ -248,6 +251,7 @@ impl Capability {
             Self::Count => "count",
             Self::Merge => "merge",
             Self::Overlap => "overlap",
+            Self::Overload => "overload",
             Self::Grow => "grow",
             Self::Window => "window",
             Self::Adapt => "adapt",

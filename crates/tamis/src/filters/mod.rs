@@ -12,13 +12,18 @@ pub mod cuckoo;
 pub mod hash_compaction;
 pub mod morton;
 pub mod quotient;
+pub mod removable_tinyset;
 pub mod split_block_bloom;
+mod tiny_block;
+pub mod tinyset;
 
 use format::{Reader, Writer};
 
 use crate::any::define_kinds;
 use crate::error::{Error, Full};
-use crate::filter::{Build, Count, Filter, Insert, KeySource, Merge, Overlap, Persist, Remove};
+use crate::filter::{
+    Build, Count, Filter, Insert, KeySource, Merge, Overlap, Overload, Persist, Remove,
+};
 use crate::hash::Hash;
 use crate::plan::{Capability, Figures, Goal, Setting, Settings, Shape, solve};
 
@@ -38,6 +43,8 @@ macro_rules! registry {
             7 counting_quotient CountingQuotient { insert remove count merge } "Pandey, Bender, Johnson, Patro 2017";
             8 cuckoo Cuckoo { insert remove } "Fan, Andersen, Kaminsky, Mitzenmacher 2014";
             9 morton Morton { insert remove } "Breslow, Jayasena 2018";
+            10 tinyset TinySet { insert overload } "Einziger, Friedman 2015";
+            11 removable_tinyset RemovableTinySet { insert remove overload } "Einziger, Friedman 2015";
         }
     };
 }
@@ -109,4 +116,29 @@ fn cosine(a: &[u64], b: &[u64]) -> f64 {
         return f64::from(ones_a == ones_b);
     }
     bits::set::common(a, b) as f64 / (ones_a * ones_b).sqrt()
+}
+
+/// The mean of `of(n)` over the number `n` of balls in one of the places, when each ball falls in
+/// any of them.
+fn binomial_mean(places: u64, balls: u64, of: impl Fn(u64) -> f64) -> f64 {
+    if places == 1 || balls == 0 {
+        return of(balls);
+    }
+    // Weights from the mean outwards, relative to the one there; far tails add nothing.
+    let (all, odds) = (balls as f64, 1.0 / (places as f64 - 1.0));
+    let start = balls / places;
+    let (mut sum, mut total) = (0.0, 0.0);
+    let (mut n, mut weight) = (start, 1.0);
+    while weight > 1e-18 && n <= balls {
+        (sum, total) = (sum + weight * of(n), total + weight);
+        weight *= (all - n as f64) / (n as f64 + 1.0) * odds;
+        n += 1;
+    }
+    (n, weight) = (start, 1.0);
+    while n > 0 && weight > 1e-18 {
+        weight *= n as f64 / ((all - n as f64 + 1.0) * odds);
+        n -= 1;
+        (sum, total) = (sum + weight * of(n), total + weight);
+    }
+    sum / total
 }

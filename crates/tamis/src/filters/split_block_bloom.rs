@@ -23,7 +23,7 @@ use bits::simd::{self, BLOCK_WORDS, Isa};
 use bits::{Words, range, set};
 use format::{Name, Reader, Writer};
 
-use super::{check_same, cosine, sum_of_keys, usize_words};
+use super::{binomial_mean, check_same, cosine, sum_of_keys, usize_words};
 use crate::error::{Error, Full};
 use crate::filter::{Build, Filter, Insert, KeySource, Merge, Overlap, Persist};
 use crate::hash::Hash;
@@ -67,35 +67,18 @@ impl SplitBlockBloomShape {
 /// with `i` of them a lane's bit is set with `1 - (31/32)^i`; and two keys of one block that agree
 /// in the 32 bits that choose the lanes' bits cannot be told apart.
 fn rate(blocks: u64, keys: u64) -> f64 {
-    let (blocks, keys) = (blocks as f64, keys as f64);
-    if keys == 0.0 {
+    if keys == 0 {
         return 0.0;
     }
     let yes = |i: f64| {
         let lane = -(i * (-1.0 / LANE_BITS).ln_1p()).exp_m1();
         (lane.powf(LANES) + i / 4_294_967_296.0).min(1.0)
     };
-    let mean = keys / blocks;
-    if blocks == 1.0 || mean > 2000.0 {
+    let mean = keys as f64 / blocks as f64;
+    if mean > 2000.0 {
         return yes(mean);
     }
-    // Binomial weights from the mean outwards, relative to the one there; far tails add nothing.
-    let (mut sum, mut total) = (0.0, 0.0);
-    let odds = 1.0 / (blocks - 1.0);
-    let start = mean.floor().min(keys);
-    let (mut i, mut weight) = (start, 1.0);
-    while weight > 1e-18 && i <= keys {
-        (sum, total) = (sum + weight * yes(i), total + weight);
-        weight *= (keys - i) / (i + 1.0) * odds;
-        i += 1.0;
-    }
-    (i, weight) = (start, 1.0);
-    while i > 0.0 && weight > 1e-18 {
-        weight *= i / ((keys - i + 1.0) * odds);
-        i -= 1.0;
-        (sum, total) = (sum + weight * yes(i), total + weight);
-    }
-    sum / total
+    binomial_mean(blocks, keys, |i| yes(i as f64))
 }
 
 impl Shape for SplitBlockBloomShape {

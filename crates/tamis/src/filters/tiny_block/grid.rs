@@ -1,0 +1,319 @@
+//! Blocks side by side: which one a key goes to, and what is done there.
+//!
+//! Every operation is a small piece of [`Task`], so that it is compiled for the machine at hand.
+
+use bits::select::{Bits, Task, run};
+use bits::{prefetch, range};
+use format::{Name, Reader, Writer};
+
+use super::Code;
+use crate::error::Error;
+use crate::filters::usize_words;
+use crate::hash::Hash;
+use crate::plan::{MAX_BYTES, MAX_KEYS, Setting, Settings, check_keys};
+
+pub(in crate::filters) const BLOCKS: Name = Name::new("blocks");
+pub(in crate::filters) const BLOCK: Setting =
+    Setting { name: "block", takes: "256, 512 or 1024 bits a block; else 512" };
+
+/// A number of blocks of one size, and where keys go in them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::filters) struct Grid {
+    /// Blocks.
+    pub(in crate::filters) blocks: u64,
+    /// Words of a block: 4, 8 or 16.
+    pub(in crate::filters) width: usize,
+    /// Keys that it is made for.
+    pub(in crate::filters) keys: u64,
+}
+
+/// What came of adding a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::filters) enum Put {
+    Added,
+    /// It seems to be in already.
+    Known,
+    NoRoom,
+}
+
+/// Calls a function of the width as a constant.
+macro_rules! with_width {
+    ($width:expr, $($call:tt)*) => {
+        match $width {
+            4 => with_width!(@ 4 $($call)*),
+            8 => with_width!(@ 8 $($call)*),
+            _ => with_width!(@ 16 $($call)*),
+        }
+    };
+    (@ $w:literal $name:ident :: <W $(, $stop:ident)?> ($($argument:expr),*)) => {
+        $name::<$w $(, $stop)?>($($argument),*)
+    };
+}
+pub(in crate::filters) use with_width;
+
+impl Grid {
+    /// So many blocks of so many bits, made for so many keys.
+    pub(in crate::filters) fn new(blocks: u64, bits: u64, keys: u64) -> Result<Self, Error> {
+        if ![256, 512, 1024].contains(&bits) {
+            return Err(Error::Limit { what: "bits a block", asked: bits, most: 1024 });
+        }
+        let most = MAX_BYTES * 8 / bits;
+        if blocks == 0 || blocks > most {
+            return Err(Error::Limit { what: "blocks", asked: blocks, most });
+        }
+        check_keys(keys)?;
+        Ok(Self { blocks, width: bits as usize / 64, keys })
+    }
+
+    /// The fewest whole lines in which `rate` is no more than `fpr`.
+    pub(in crate::filters) fn fit(
+        keys: u64,
+        fpr: f64,
+        settings: &Settings,
+        rate: impl Fn(&Self) -> f64,
+    ) -> Result<Self, Error> {
+        let bits = settings.number(&BLOCK, |bits| [256, 512, 1024].contains(&bits))?.unwrap_or(512);
+        let at = |step: u64| Self::new(step * (512 / bits).max(1), bits, keys);
+        let mut most = 1;
+        while rate(&at(most)?) > fpr {
+            most *= 2;
+        }
+        let mut least = most / 2;
+        while most - least > 1 {
+            let middle = least.midpoint(most);
+            *(if rate(&at(middle)?) > fpr { &mut least } else { &mut most }) = middle;
+        }
+        at(most)
+    }
+
+    pub(in crate::filters) fn bits(&self) -> u64 {
+        self.width as u64 * 64
+    }
+
+    pub(in crate::filters) fn words(&self) -> u64 {
+        self.blocks * self.width as u64
+    }
+
+    pub(in crate::filters) fn bytes(&self) -> u64 {
+        bits::lines(self.words()) * 64
+    }
+
+    /// Work of a query: its line, or two, a look at the index and one at the ends.
+    pub(in crate::filters) fn cost(&self) -> f64 {
+        (self.width as f64 / 8.0).max(1.0) + 0.25
+    }
+
+    pub(in crate::filters) fn write(&self, to: &mut Writer<'_>) {
+        to.shape(&[self.blocks, self.bits(), self.keys]);
+    }
+
+    pub(in crate::filters) fn read<const STOP: bool>(from: &mut Reader) -> Result<Self, Error> {
+        let mut fields = from.shape()?;
+        let blocks = fields.next(1..=MAX_BYTES / 32, "number of blocks")?;
+        let bits = fields.next(256..=1024, "bits a block")?;
+        let keys = fields.next(0..=MAX_KEYS, "keys it is made for")?;
+        fields.finish()?;
+        let grid = Self::new(blocks, bits, keys)?;
+        let slots = match grid.width {
+            4 => Code::<4, STOP>::SLOTS,
+            8 => Code::<8, STOP>::SLOTS,
+            _ => Code::<16, STOP>::SLOTS,
+        };
+        if from.header().keys > blocks * slots as u64 {
+            return Err(from.corrupt("the header has more keys than the blocks can hold").into());
+        }
+        Ok(grid)
+    }
+
+    pub(in crate::filters) fn zeroed(&self) -> Result<bits::Words, Error> {
+        Ok(bits::Words::zeroed(usize_words(self.words())?)?)
+    }
+
+    #[inline(always)]
+    pub(in crate::filters) fn block(&self, key: Hash) -> usize {
+        range::scale(key.hi, self.blocks) as usize
+    }
+
+    #[inline(always)]
+    pub(in crate::filters) fn fetch(&self, words: &[u64], key: Hash) {
+        let first = self.block(key) * self.width;
+        prefetch(words, first);
+        if self.width > bits::LINE_WORDS {
+            prefetch(words, first + bits::LINE_WORDS);
+        }
+    }
+
+    #[inline(always)]
+    pub(in crate::filters) fn contains<const STOP: bool>(&self, words: &[u64], key: Hash) -> bool {
+        with_width!(self.width, contains::<W, STOP>(words, self.block(key), key.lo))
+    }
+
+    pub(in crate::filters) fn contains_each<const STOP: bool>(
+        &self,
+        words: &[u64],
+        keys: &[Hash],
+        out: &mut [bool],
+    ) {
+        assert!(out.len() >= keys.len(), "an answer for each key");
+        with_width!(self.width, contains_each::<W, STOP>(self, words, keys, out));
+    }
+
+    #[inline(always)]
+    pub(in crate::filters) fn insert<const STOP: bool>(&self, words: &mut [u64], key: Hash) -> Put {
+        with_width!(self.width, insert::<W, STOP>(words, self.block(key), key.lo))
+    }
+
+    #[inline(always)]
+    pub(in crate::filters) fn remove(&self, words: &mut [u64], key: Hash) -> bool {
+        with_width!(self.width, remove::<W>(words, self.block(key), key.lo))
+    }
+
+    /// The slots of all blocks; `None` if a block is none that a filter writes.
+    pub(in crate::filters) fn count<const STOP: bool>(&self, words: &[u64]) -> Option<(u64, u64)> {
+        with_width!(self.width, count::<W, STOP>(words))
+    }
+
+    /// That the blocks are such as a filter of `len` keys may have.
+    pub(in crate::filters) fn validate<const STOP: bool>(
+        &self,
+        words: &[u64],
+        len: u64,
+    ) -> Result<(), Error> {
+        let what = match self.count::<STOP>(words) {
+            Some((used, _)) if used == len => return Ok(()),
+            Some(_) => "the blocks do not hold as many keys as the header says",
+            None => "a block holds what no filter writes",
+        };
+        Err(format::Error::Corrupt { at: 0, what }.into())
+    }
+}
+
+#[inline(always)]
+fn contains<const W: usize, const STOP: bool>(words: &[u64], block: usize, lo: u64) -> bool {
+    run(Contains::<W, STOP> { block: &words.as_chunks().0[block], lo })
+}
+
+struct Contains<'a, const W: usize, const STOP: bool> {
+    block: &'a [u64; W],
+    lo: u64,
+}
+
+impl<const W: usize, const STOP: bool> Task for Contains<'_, W, STOP> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn work(self, bits: impl Bits) -> bool {
+        let (chain, rest) = Code::<W, STOP>::split(self.lo);
+        Code::<W, STOP>::contains(bits, self.block, chain, rest)
+    }
+}
+
+fn contains_each<const W: usize, const STOP: bool>(
+    grid: &Grid,
+    words: &[u64],
+    keys: &[Hash],
+    out: &mut [bool],
+) {
+    run(ContainsEach::<W, STOP> { grid, words, keys, out });
+}
+
+struct ContainsEach<'a, const W: usize, const STOP: bool> {
+    grid: &'a Grid,
+    words: &'a [u64],
+    keys: &'a [Hash],
+    out: &'a mut [bool],
+}
+
+impl<const W: usize, const STOP: bool> Task for ContainsEach<'_, W, STOP> {
+    type Output = ();
+
+    #[inline(always)]
+    fn work(self, bits: impl Bits) {
+        const AHEAD: usize = 16;
+        let (blocks, _) = self.words.as_chunks::<W>();
+        let fetch = |key: &Hash| self.grid.fetch(self.words, *key);
+        self.keys.iter().take(AHEAD).for_each(fetch);
+        for (i, (key, out)) in self.keys.iter().zip(self.out).enumerate() {
+            self.keys.get(i + AHEAD).into_iter().for_each(fetch);
+            let (chain, rest) = Code::<W, STOP>::split(key.lo);
+            let block = &blocks[self.grid.block(*key)];
+            *out = Code::<W, STOP>::contains_fetched(bits, block, chain, rest);
+        }
+    }
+}
+
+#[inline(always)]
+fn insert<const W: usize, const STOP: bool>(words: &mut [u64], block: usize, lo: u64) -> Put {
+    run(Insert::<W, STOP> { block: &mut words.as_chunks_mut().0[block], lo })
+}
+
+struct Insert<'a, const W: usize, const STOP: bool> {
+    block: &'a mut [u64; W],
+    lo: u64,
+}
+
+impl<const W: usize, const STOP: bool> Task for Insert<'_, W, STOP> {
+    type Output = Put;
+
+    #[inline(always)]
+    fn work(self, bits: impl Bits) -> Put {
+        let (chain, rest) = Code::<W, STOP>::split(self.lo);
+        if !STOP && Code::<W, STOP>::contains(bits, self.block, chain, rest) {
+            return Put::Known;
+        }
+        if Code::<W, STOP>::insert(bits, self.block, chain, rest) {
+            return Put::Added;
+        }
+        if !STOP {
+            // Bits that no filter wrote: with its chain marked as used the key is not denied.
+            self.block[chain / 64] |= 1 << (chain % 64);
+            return Put::Known;
+        }
+        Put::NoRoom
+    }
+}
+
+#[inline(always)]
+fn remove<const W: usize>(words: &mut [u64], block: usize, lo: u64) -> bool {
+    run(Remove { block: &mut words.as_chunks_mut::<W>().0[block], lo })
+}
+
+pub(super) struct Remove<'a, const W: usize> {
+    pub(super) block: &'a mut [u64; W],
+    pub(super) lo: u64,
+}
+
+impl<const W: usize> Task for Remove<'_, W> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn work(self, bits: impl Bits) -> bool {
+        let (chain, rest) = Code::<W, true>::split(self.lo);
+        Code::<W, true>::remove(bits, self.block, chain, rest)
+    }
+}
+
+fn count<const W: usize, const STOP: bool>(words: &[u64]) -> Option<(u64, u64)> {
+    run(Count::<W, STOP> { blocks: words.as_chunks().0 })
+}
+
+struct Count<'a, const W: usize, const STOP: bool> {
+    blocks: &'a [[u64; W]],
+}
+
+impl<const W: usize, const STOP: bool> Task for Count<'_, W, STOP> {
+    type Output = Option<(u64, u64)>;
+
+    #[inline(always)]
+    fn work(self, bits: impl Bits) -> Option<(u64, u64)> {
+        let (mut used, mut all) = (0, 0);
+        for block in self.blocks {
+            if !Code::<W, STOP>::is_sound(bits, block) {
+                return None;
+            }
+            let slots = Code::<W, STOP>::slots(bits, block)?;
+            (used, all) = (used + slots.used as u64, all + slots.all as u64);
+        }
+        Some((used, all))
+    }
+}

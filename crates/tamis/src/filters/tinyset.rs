@@ -1,0 +1,447 @@
+//! TinySet: a hash table of short fingerprints in every cache line, each as long as there is room.
+//!
+//! ```text
+//!  hash.hi ──► a block of 512 bits      │ index │ ends │ record │ record │ record │ …
+//!  hash.lo ──► a chain of 64, and          64     x       the other bits, shared out evenly
+//!              57 bits for the record             x keys: the more, the shorter the records
+//! ```
+//!
+//! `tiny_block/mod.rs` draws the block bit by bit.
+//!
+//! | figure | blocks of 512 bits | 256 | 1024 |
+//! | --- | --- | --- | --- |
+//! | bits a key at 1 % | 8.96 | 9.28 | 8.80 |
+//! | at 0.1 % | 12.82 | 13.68 | 12.37 |
+//! | at 0.01 % | 17.22 | 19.11 | 16.27 |
+//! | cache lines | 1, member or stranger | 1 | 2 |
+//!
+//! The smallest filter here that takes keys one by one, for rates between 3 % and 1 in 1000, at
+//! one memory access. An insertion rewrites its block, which costs some tens of nanoseconds.
+//!
+//! It never fails and is never full: past the keys it is made for, records go on getting shorter
+//! and the rate rises, as a Bloom filter's would ([`Shape::fpr_at`] says how far). A block with no
+//! bits left for records has become a set of chains, and then of everything. A key that it would
+//! say yes to anyway is not stored, so duplicates cost nothing, and it counts what it stores.
+//! Which of two keys that look alike is stored depends on their order, and so do the bytes; the same keys
+//! in the same order make the same bytes. It cannot forget a key: that takes
+//! [`RemovableTinySet`](super::RemovableTinySet).
+//!
+//! Einziger, Friedman, *TinySet: An Access Efficient Self Adjusting Bloom Filter Construction*,
+//! 2015. Differences: the paper's formula 4.3 has its second sum over the wrong range, and no term for
+//! keys that are not stored; ours is the recurrence at [`Curve::new`]. Block, chain and record come from
+//! separate bits of the hash. `mod` in its section 3.4 is the block modulo the keys, not the reverse.
+
+use std::sync::LazyLock;
+
+use bits::Words;
+use bits::packed::mask;
+use format::{Reader, Writer};
+
+use super::tiny_block::{BLOCK, BLOCKS, Code, Grid, Put};
+use super::{binomial_mean, build_by_inserting};
+use crate::error::{Error, Full};
+use crate::filter::{Build, Filter, Insert, KeySource, Overload, Persist};
+use crate::hash::Hash;
+use crate::plan::{Figures, Setting, Settings, Shape};
+
+/// A number of blocks, of 256, 512 or 1024 bits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TinySetShape(Grid);
+
+impl TinySetShape {
+    /// A shape by hand: this many blocks of 256, 512 or 1024 bits, made for this many keys.
+    pub fn new(blocks: u64, bits: u64, keys: u64) -> Result<Self, Error> {
+        Grid::new(blocks, bits, keys).map(Self)
+    }
+
+    /// Blocks.
+    pub fn blocks(&self) -> u64 {
+        self.0.blocks
+    }
+
+    /// Bits of a block.
+    pub fn block_bits(&self) -> u64 {
+        self.0.bits()
+    }
+}
+
+/// How a block fills up as distinct keys arrive.
+struct Curve {
+    /// Its rate after so many.
+    rate: Vec<f64>,
+    /// Slots it has then.
+    slots: Vec<f64>,
+}
+
+impl Curve {
+    /// The rate of blocks with 0, 1, 2 … slots.
+    ///
+    /// Records of one chain are distinct when they come, and fall together only as they get
+    /// shorter. So let `d` be the number of distinct records of a chain, a random set of the
+    /// `2^w` there can be. A key that arrives is one of them with `d / 2^w`, and is not stored;
+    /// else `d` rises by one. When the records lose a bit, pairs of neighbours become one: the
+    /// distribution of what is left comes from taking the `d` one by one. Chains are looked at
+    /// each for itself, at 256 places from the block's first slot to its last, since the first
+    /// lose their bits later. All terms are positive, so nothing cancels.
+    fn rates<const W: usize>() -> Vec<f64> {
+        const PLACES: usize = 256;
+        // A chain has 2 records on average when they are 3 bits long, so 16 is far out.
+        const MOST: usize = 16;
+        let chains = Code::<W, false>::CHAINS as f64;
+        let width =
+            |slots: usize, place: usize| Code::<W, false>::width(slots, place * slots / PLACES);
+        let mut distinct = vec![[0.0; MOST + 1]; PLACES];
+        distinct.iter_mut().for_each(|chain| chain[0] = 1.0);
+        let mut rates = vec![0.0];
+        for slots in 0..Code::<W, false>::SLOTS {
+            let free = 1.0 - rates[slots];
+            if free < 1e-9 {
+                break;
+            }
+            let mut rate = 0.0;
+            for (place, chain) in distinct.iter_mut().enumerate() {
+                let had = if slots == 0 { 57 } else { width(slots, place) };
+                let has = width(slots + 1, place);
+                let records = mask(had) as f64 + 1.0;
+                for d in (1..=MOST).rev() {
+                    let gain = |d: usize| (1.0 - d as f64 / records) / (chains * free);
+                    let stay = if d < MOST { 1.0 - gain(d) } else { 1.0 };
+                    chain[d] = chain[d] * stay + chain[d - 1] * gain(d - 1);
+                }
+                chain[0] *= 1.0 - 1.0 / (chains * free);
+                // Beyond 24 bits none coincide, to all digits that matter.
+                for width in (has + 1..=had.min(24)).rev() {
+                    *chain = halved(chain, mask(width) as f64 + 1.0);
+                }
+                let mean: f64 = chain.iter().enumerate().map(|(d, p)| d as f64 * p).sum();
+                rate += mean / (mask(has) as f64 + 1.0) / PLACES as f64;
+            }
+            rates.push(rate.min(1.0));
+        }
+        rates
+    }
+
+    /// A block that says yes to a share of keys takes only the others.
+    fn new<const W: usize>() -> Self {
+        let rates = Self::rates::<W>();
+        let (mut rate, mut slots) = (vec![0.0], vec![0.0]);
+        let mut chance = vec![0.0; rates.len()];
+        chance[0] = 1.0;
+        // The chances beyond this range are too small to count.
+        let (mut low, mut high) = (0, 0);
+        while rate[rate.len() - 1] < 1.0 - 1e-6 && rate.len() < 1000 * W {
+            high = (high + 1).min(rates.len() - 1);
+            for x in (low..=high).rev() {
+                let stay = if x + 1 < rates.len() { rates[x] } else { 1.0 };
+                let come = if x > low { chance[x - 1] * (1.0 - rates[x - 1]) } else { 0.0 };
+                chance[x] = chance[x] * stay + come;
+            }
+            while chance[low] < 1e-20 {
+                chance[low] = 0.0;
+                low += 1;
+            }
+            let mean = |of: &dyn Fn(usize) -> f64| (low..=high).map(|x| chance[x] * of(x)).sum();
+            rate.push(f64::min(mean(&|x| rates[x]), 1.0));
+            slots.push(mean(&|x| x as f64));
+        }
+        Self { rate, slots }
+    }
+
+    fn of(width: usize) -> &'static Self {
+        static CURVES: [LazyLock<Curve>; 3] = [
+            LazyLock::new(Curve::new::<4>),
+            LazyLock::new(Curve::new::<8>),
+            LazyLock::new(Curve::new::<16>),
+        ];
+        &CURVES[match width {
+            4 => 0,
+            8 => 1,
+            _ => 2,
+        }]
+    }
+}
+
+/// How many distinct records are left of each number of them, out of `records`, when they lose a
+/// bit: the next of them is the neighbour of one before it, or not.
+fn halved<const N: usize>(distinct: &[f64; N], records: f64) -> [f64; N] {
+    let (mut left, mut pairs) = ([0.0; N], [0.0; N]);
+    pairs[0] = 1.0;
+    for (d, chance) in distinct.iter().enumerate() {
+        for (left, pairs) in left.iter_mut().zip(&pairs) {
+            *left += chance * pairs;
+        }
+        let taken = d as f64;
+        if taken >= records {
+            break;
+        }
+        for k in (1..N).rev() {
+            let meets = |k: usize| (2.0 * k as f64 - taken).max(0.0) / (records - taken);
+            pairs[k] = pairs[k] * meets(k) + pairs[k - 1] * (1.0 - meets(k - 1));
+        }
+        pairs[0] = 0.0;
+    }
+    left
+}
+
+impl Grid {
+    fn mean(&self, keys: u64, of: &[f64]) -> f64 {
+        let last = of.len() - 1;
+        if keys as f64 / self.blocks as f64 > 2.0 * last as f64 {
+            return of[last];
+        }
+        binomial_mean(self.blocks, keys, |n| of[(n as usize).min(last)])
+    }
+}
+
+impl Shape for TinySetShape {
+    const SETTINGS: &'static [Setting] = &[BLOCK];
+
+    fn fit_with(keys: u64, fpr: f64, settings: &Settings) -> Result<Self, Error> {
+        let rate = |grid: &Grid| grid.mean(keys, &Curve::of(grid.width).rate);
+        Grid::fit(keys, fpr, settings, rate).map(Self)
+    }
+
+    fn figures(&self) -> Figures {
+        let Self(grid) = self;
+        Figures {
+            keys: grid.keys,
+            fpr: grid.mean(grid.keys, &Curve::of(grid.width).rate),
+            bytes: grid.bytes(),
+            cost: grid.cost(),
+        }
+    }
+
+    fn keys(&self) -> u64 {
+        self.0.keys
+    }
+
+    /// Of keys that are stored: somewhat fewer than have arrived.
+    fn fpr_at(&self, keys: u64) -> f64 {
+        let Self(grid) = self;
+        let curve = Curve::of(grid.width);
+        let stored = |arrived| grid.mean(arrived, &curve.slots) * grid.blocks as f64;
+        let (mut low, mut high) = (keys, grid.blocks * curve.slots.len() as u64);
+        if stored(high) <= keys as f64 {
+            return curve.rate[curve.rate.len() - 1];
+        }
+        while high - low > 1 + (low >> 20) {
+            let middle = low.midpoint(high);
+            *(if stored(middle) < keys as f64 { &mut low } else { &mut high }) = middle;
+        }
+        // Between two numbers of arrivals: with few blocks the next is a step.
+        let (before, after) = (stored(low), stored(high));
+        let part = if after > before { (keys as f64 - before) / (after - before) } else { 0.0 };
+        let rate = |arrived| grid.mean(arrived, &curve.rate);
+        rate(low) + (rate(high) - rate(low)) * part.clamp(0.0, 1.0)
+    }
+}
+
+/// A TinySet.
+///
+/// ```
+/// use tamis::{Keyed, TinySet};
+///
+/// let mut seen = Keyed::<TinySet>::with_capacity(1000, 0.01)?;
+/// for key in 0..2000u64 {
+///     seen.insert(&key)?; // twice what it is for: it goes on, at a higher rate
+/// }
+/// assert!((0..2000u64).all(|key| seen.contains(&key)));
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct TinySet {
+    shape: TinySetShape,
+    len: u64,
+    words: Words,
+}
+
+impl TinySet {
+    /// An empty filter.
+    pub fn new(shape: TinySetShape) -> Result<Self, Error> {
+        let words = shape.0.zeroed()?;
+        Ok(Self { shape, len: 0, words })
+    }
+}
+
+impl Filter for TinySet {
+    type Shape = TinySetShape;
+
+    fn shape(&self) -> &TinySetShape {
+        &self.shape
+    }
+
+    #[inline]
+    fn contains(&self, key: Hash) -> bool {
+        self.shape.0.contains::<false>(&self.words, key)
+    }
+
+    /// Keys that are stored: not those that it took for one it had.
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn contains_each(&self, keys: &[Hash], out: &mut [bool]) {
+        self.shape.0.contains_each::<false>(&self.words, keys, out);
+    }
+}
+
+impl Build for TinySet {
+    /// One after the other: what is stored depends on what came before.
+    fn build_on(_threads: usize, shape: TinySetShape, keys: impl KeySource) -> Result<Self, Error> {
+        build_by_inserting(Self::new(shape)?, keys)
+    }
+}
+
+impl Insert for TinySet {
+    /// Never [`Full`].
+    #[inline]
+    fn insert(&mut self, key: Hash) -> Result<(), Full> {
+        let put = self.shape.0.insert::<false>(self.words.to_mut(), key);
+        self.len += u64::from(put == Put::Added);
+        Ok(())
+    }
+
+    fn insert_each(&mut self, keys: &[Hash]) -> Result<(), Full> {
+        const LANES: usize = 16;
+        for keys in keys.chunks(LANES) {
+            keys.iter().for_each(|key| self.shape.0.fetch(&self.words, *key));
+            keys.iter().try_for_each(|key| self.insert(*key))?;
+        }
+        Ok(())
+    }
+}
+
+impl Overload for TinySet {}
+
+impl Persist for TinySet {
+    fn write<'a>(&'a self, to: &mut Writer<'a>) {
+        self.shape.0.write(to);
+        to.words(BLOCKS, &self.words);
+    }
+
+    fn read(from: &mut Reader) -> Result<Self, Error> {
+        let len = from.header().keys;
+        let grid = Grid::read::<false>(from)?;
+        let words = from.words(BLOCKS, grid.words())?;
+        Ok(Self { shape: TinySetShape(grid), len, words })
+    }
+
+    fn validate(&self) -> Result<(), Error> {
+        self.shape.0.validate::<false>(&self.words, self.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::{HashId, Hasher, Key};
+    use bits::range::mix;
+
+    fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<Hash> {
+        let hasher = Hasher::new(HashId::Fast, [seed, 9]);
+        keys.map(|key| key.hash(&hasher)).collect()
+    }
+
+    /// Bits a key at 1, 0.1 and 0.01 %, for 10^7 keys.
+    #[test]
+    fn sizes() {
+        for (block, most) in [
+            ("256", [9.28, 13.69, 19.12]),
+            ("512", [8.97, 12.82, 17.23]),
+            ("1024", [8.82, 12.38, 16.28]),
+        ] {
+            let mut settings = Settings::default();
+            settings.set("block", block);
+            for (fpr, most) in [1e-2, 1e-3, 1e-4].into_iter().zip(most) {
+                let shape = TinySetShape::fit_with(10_000_000, fpr, &settings).unwrap();
+                let bits = shape.figures().bits_per_key();
+                assert!((most - 0.015..most).contains(&bits), "{block} at {fpr}: {bits}");
+            }
+        }
+    }
+
+    /// The paper's loads of a block of 512 bits, against the formula with all keys stored: the
+    /// recurrence differs by what is not.
+    #[test]
+    fn rates_of_the_literature() {
+        for (load, fpr) in [(0.87, 8.71e-3), (0.61, 8.46e-4), (0.45, 7.65e-5)] {
+            let keys = 64_000_000.0 * load;
+            let shape = TinySetShape::new(1_000_000, 512, keys as u64).unwrap();
+            let off = shape.figures().fpr / fpr;
+            assert!((0.98..1.01).contains(&off), "load {load}: {off}");
+        }
+    }
+
+    /// An answer depends on one line, and an insertion changes no other.
+    #[test]
+    fn an_operation_touches_one_line() {
+        let shape = TinySetShape::new(50, 512, 2800).unwrap();
+        let mut filter = TinySet::build(shape, &hashes(1, 0..2800)[..]).unwrap();
+        assert_eq!(filter.words.as_ptr().addr() % bits::LINE_BYTES, 0);
+        for (i, key) in hashes(1, 2000..4000).into_iter().enumerate() {
+            let line = filter.shape.0.block(key);
+            let mut elsewhere = filter.clone();
+            for (at, word) in elsewhere.words.to_mut().iter_mut().enumerate() {
+                *word = if at / bits::LINE_WORDS == line { *word } else { mix((i + at) as u64) };
+            }
+            assert_eq!(filter.contains(key), elsewhere.contains(key));
+            let before = filter.words.clone();
+            filter.insert(key).unwrap();
+            elsewhere.insert(key).unwrap();
+            let lines = |words: &Words| words.as_chunks::<8>().0.to_vec();
+            let (before, after) = (lines(&before), lines(&filter.words));
+            let changed: Vec<usize> =
+                (0..50).filter(|line| before[*line] != after[*line]).collect();
+            assert!(changed.iter().all(|changed| *changed == line));
+            assert_eq!(lines(&elsewhere.words)[line], after[line]);
+        }
+    }
+
+    /// Everything in one block, until it says yes to all: no key is denied, and the slots stay
+    /// below the bound that makes inserting safe.
+    #[test]
+    fn one_block_takes_every_key() {
+        for bits in [256, 512, 1024] {
+            for few in [1, 3, 64] {
+                let mut filter = TinySet::new(TinySetShape::new(1, bits, 10).unwrap()).unwrap();
+                let keys: Vec<Hash> = hashes(bits, 0..20_000)
+                    .into_iter()
+                    .map(|key| Hash { hi: 0, lo: key.lo >> 6 | (key.hi % few) << 58 })
+                    .collect();
+                for (i, key) in keys.iter().enumerate() {
+                    filter.insert(*key).unwrap();
+                    if i % 997 == 0 {
+                        assert!(keys[..=i].iter().all(|key| filter.contains(*key)));
+                        filter.validate().unwrap();
+                    }
+                }
+                assert!(keys.iter().all(|key| filter.contains(*key)));
+                assert!(filter.len() <= bits / 64 * 44, "{} slots in {bits} bits", filter.len());
+            }
+        }
+    }
+
+    #[test]
+    fn duplicates_are_not_stored() {
+        let shape = TinySetShape::fit(1000, 0.01).unwrap();
+        let keys = hashes(3, 0..1000);
+        let once = TinySet::build(shape.clone(), &keys[..]).unwrap();
+        let thrice = TinySet::build(shape, &[&keys[..], &keys, &keys].concat()[..]).unwrap();
+        assert_eq!(once, thrice);
+        assert!((990..=1000).contains(&once.len()));
+    }
+
+    #[test]
+    fn the_rate_of_what_is_stored_is_the_rate_of_what_came() {
+        for (blocks, keys) in [(1, 40), (3, 200), (1000, 57_000), (1000, 150_000)] {
+            let shape = TinySetShape::new(blocks, 512, keys).unwrap();
+            let grid = &shape.0;
+            let stored = grid.mean(keys, &Curve::of(8).slots) * blocks as f64;
+            let off = shape.fpr_at(stored.round() as u64) / shape.figures().fpr - 1.0;
+            assert!(off.abs() < 0.02 / (blocks as f64).sqrt() + 1e-3, "{blocks} blocks: {off}");
+        }
+        let shape = TinySetShape::new(10, 512, 100).unwrap();
+        assert_eq!(shape.fpr_at(0), 0.0);
+        assert!(shape.fpr_at(u64::MAX) > 0.999_99);
+    }
+}
