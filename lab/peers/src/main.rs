@@ -44,12 +44,11 @@ fn run(args: &Args) -> Result<()> {
         return Ok(());
     }
     println!("{}\n", table(args, &outcomes));
-    let (ours, others) = outcomes.split_at(count);
     println!(
-        "Time of ours / time of the other: the median of the rounds' ratios, and the rounds won."
+        "Ours / the other. Of times, the median of the rounds' ratios, and the rounds that ours won."
     );
     println!("Batches of ours stand against the other's one at a time where it knows no batches.");
-    println!("{}\n", ratios(ours, others));
+    println!("{}\n", ratios(&outcomes[..count], &outcomes));
     if args.wants("split_block_bloom") {
         let ratio = threads(args)?;
         println!("split_block_bloom, hashed keys, built on 2 threads / on 1: {}", cell(ratio));
@@ -80,18 +79,51 @@ fn cell(ratio: Option<Ratio>) -> String {
     })
 }
 
-fn ratios(ours: &[Outcome], others: &[Outcome]) -> Table {
+/// What a kind of ours is compared with beside the floors: the first words of names.
+fn rivals(kind: &str) -> &'static [&'static str] {
+    match kind {
+        "quotient" | "counting_quotient" => &["qfilter"],
+        "cuckoo" => &["cuckoofilter", "bloom-lib", "atomic-cuckoo-filter"],
+        "morton" => &["cuckoo", "cuckoofilter", "bloom-lib", "atomic-cuckoo-filter"],
+        "tinyset" | "removable_tinyset" => &["bloom"],
+        _ => &["fastbloom", "bloomfilter", "sbbf-rs-safe", "parquet"],
+    }
+}
+
+fn ratios(ours: &[Outcome], all: &[Outcome]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_BORDERS_ONLY);
-    table.set_header(["ours", "other", "build", "hit", "miss", "hit, batch", "miss, batch"]);
+    table.set_header([
+        "ours",
+        "other",
+        "bits",
+        "fpr",
+        "build",
+        "hit",
+        "miss",
+        "hit, batch",
+        "miss, batch",
+    ]);
     for ours in ours {
-        for other in others {
+        let rivals = rivals(&ours.name);
+        let compared = |other: &&Outcome| {
+            let word = other.name.split(' ').next();
+            other.fpr.is_none() || word.is_some_and(|word| rivals.contains(&word))
+        };
+        for other in all.iter().filter(compared) {
             let against = |metric: Metric| {
                 let same = ours.ratio(metric, other, metric);
                 cell(same.or_else(|| ours.ratio(metric, other, metric.alone())))
             };
-            let names = [ours.name.clone(), other.name.clone()];
-            table.add_row(names.into_iter().chain(Metric::ALL.map(against)));
+            let bits = other.fpr.map(|_| ours.bytes as f64 / other.bytes as f64);
+            let fpr = ours.fpr.zip(other.fpr).map(|(ours, other)| ours / other);
+            let plain = |ratio: Option<f64>| {
+                ratio
+                    .filter(|ratio| ratio.is_finite())
+                    .map_or("-".to_owned(), |r| format!("{r:.2}"))
+            };
+            let costs = [ours.name.clone(), other.name.clone(), plain(bits), plain(fpr)];
+            table.add_row(costs.into_iter().chain(Metric::ALL.map(against)));
         }
     }
     for column in table.column_iter_mut().skip(2) {
