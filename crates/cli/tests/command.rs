@@ -138,6 +138,7 @@ fn every_kind_does_what_it_claims() {
     let sandbox = Sandbox::new(&[
         ("keys", &lines(0, 1000)),
         ("more", &lines(1000, 500)),
+        ("crowd", &lines(1 << 24, 3000)),
         ("strangers", &lines(1 << 20, 100_000)),
     ]);
     for kind in Kind::ALL {
@@ -160,9 +161,14 @@ fn every_kind_does_what_it_claims() {
         if kind.can(Capability::Insert) {
             sandbox.ok("add f more -q -o g");
             assert_eq!(sandbox.ok("query g keys more").as_bytes(), lines(0, 1500));
-            let message = sandbox.error("add f strangers");
-            let most = format!("{} in it, but it was made for 2000", info["keys"]);
-            assert_eq!(message, format!("f: 100000 keys to add to the {most}"));
+            if kind.can(Capability::Overload) {
+                sandbox.ok("add f crowd -q -o crowded");
+                assert_eq!(sandbox.ok("query -c crowded keys crowd"), "4000\n");
+            } else {
+                let message = sandbox.error("add f strangers");
+                let most = format!("{} in it, but it was made for 2000", info["keys"]);
+                assert_eq!(message, format!("f: 100000 keys to add to the {most}"));
+            }
         } else {
             refusal(Capability::Insert, "add f more");
         }
