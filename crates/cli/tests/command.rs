@@ -160,9 +160,16 @@ fn every_kind_does_what_it_claims() {
         if kind.can(Capability::Insert) {
             sandbox.ok("add f more -q -o g");
             assert_eq!(sandbox.ok("query g keys more").as_bytes(), lines(0, 1500));
-            let message = sandbox.error("add f strangers");
-            let most = format!("{} in it, but it was made for 2000", info["keys"]);
-            assert_eq!(message, format!("f: 100000 keys to add to the {most}"));
+            let output = sandbox.run("add f strangers -o crowded");
+            if kind.can(Capability::Overload) && output.status.success() {
+                let said = text(&output.stderr);
+                assert!(said.ends_with("of strangers get in now\n"), "{kind}: {said}");
+                assert_eq!(sandbox.ok("query crowded keys").as_bytes(), lines(0, 1000));
+            } else {
+                let message = sandbox.error("add f strangers");
+                let most = format!("{} in it, but it was made for 2000", info["keys"]);
+                assert_eq!(message, format!("f: 100000 keys to add to the {most}"));
+            }
         } else {
             refusal(Capability::Insert, "add f more");
         }
