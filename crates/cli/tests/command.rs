@@ -162,7 +162,9 @@ fn every_kind_does_what_it_claims() {
             sandbox.ok("add f more -q -o g");
             assert_eq!(sandbox.ok("query g keys more").as_bytes(), lines(0, 1500));
             if kind.can(Capability::Overload) {
-                sandbox.ok("add f crowd -q -o crowded");
+                let output = sandbox.run("add f crowd -o crowded");
+                let said = text(&output.stderr);
+                assert!(said.ends_with("of strangers get in now\n"), "{kind}: {said}");
                 assert_eq!(sandbox.ok("query -c crowded keys crowd"), "4000\n");
             } else {
                 let message = sandbox.error("add f strangers");

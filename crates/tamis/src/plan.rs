@@ -51,8 +51,9 @@ pub struct Figures {
     pub fpr: f64,
     /// Memory of its tables, in whole cache lines.
     pub bytes: u64,
-    /// Work of a query, in random reads of a cache line: lines touched, and an eighth for each
-    /// thing tested in a line that is there already.
+    /// Work of a query, in random reads of a cache line: lines touched, an eighth for each thing
+    /// tested in a line that is there already, and what finding one's way there costs on top, as
+    /// `tamis bench --keys 10M` shows it beside `split_block_bloom`.
     pub cost: f64,
 }
 

@@ -12,6 +12,8 @@ use tamis::{Error, Goal, HashId, Hasher, Kind};
 
 use harness::{Contender, Keys, Metric, Outcome};
 
+use crate::number;
+
 /// More would be a matter of hours.
 const MAX_KEYS: u64 = 2_000_000_000;
 
@@ -22,10 +24,10 @@ pub struct Args {
     #[arg(long, value_name = "A,B|all", value_delimiter = ',', default_value = "all")]
     pub filter: Vec<String>,
     /// How many keys
-    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    #[arg(long, value_name = "N", default_value = "1M", value_parser = number::count)]
     pub keys: u64,
     /// The false positive rate to build for
-    #[arg(long, value_name = "P", default_value_t = 0.01)]
+    #[arg(long, value_name = "P", default_value = "1%", value_parser = number::rate)]
     pub fpr: f64,
     /// Rounds in which all filters are asked in turn; a figure is the median over them
     #[arg(long, value_name = "R", default_value_t = 31,

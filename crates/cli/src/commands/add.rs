@@ -6,7 +6,7 @@ use tamis::{Capability, Error};
 use crate::args::Add;
 use crate::hashing::each_run;
 use crate::input::{Keys, failure};
-use crate::{output, progress, store};
+use crate::{number, output, progress, store};
 
 pub(crate) fn run(args: &Add) -> Result<()> {
     let args = &args.change;
@@ -36,10 +36,15 @@ pub(crate) fn run(args: &Add) -> Result<()> {
             args.filter.display()
         );
     }
-    let now = filter.len();
+    let (now, most, rate) = (filter.len(), filter.figures().keys, filter.fpr());
     store::save(&keyed, args.target())?;
     if !args.quiet {
         output::say(format_args!("{}: {asked} keys added, {now} in it", args.target().display()));
+        // Kinds that go on past that do so silently in the library; a person is told.
+        if now > most {
+            let rate = number::show_rate(rate);
+            output::say(format_args!("it was made for {most}: {rate} of strangers get in now"));
+        }
     }
     Ok(())
 }

@@ -127,7 +127,8 @@ impl Shape for HashCompactionShape {
             keys: self.keys,
             fpr: if self.keys == 0 { 0.0 } else { -(self.keys as f64 * miss).exp_m1() },
             bytes: bits::lines(self.words()) * 64,
-            cost: 1.0 + ENTRIES_READ * (0.125 + f64::from(self.width) / 512.0),
+            // Entry after entry, each a branch that may be guessed wrong.
+            cost: 1.0 + ENTRIES_READ * (0.125 + f64::from(self.width) / 512.0) + 2.5,
         }
     }
 

@@ -338,7 +338,8 @@ impl Shape for MortonShape {
             keys: self.keys,
             fpr: self.rate(self.keys, spilled, set),
             bytes: self.blocks * 64,
-            cost: 1.125 * (1.0 + set),
+            // The second block may or may not be needed: a guess that is often wrong.
+            cost: 1.125 * (1.0 + set) + 1.0,
         }
     }
 

@@ -148,7 +148,8 @@ impl Shape for QuotientShape {
             keys: self.keys,
             fpr: self.fpr_at(self.keys),
             bytes: bits::lines(self.words()) * 64,
-            cost: 1.0 + read * (0.125 + f64::from(self.width()) / 512.0),
+            // Slot after slot, each a branch that may be guessed wrong.
+            cost: 1.0 + read * (0.125 + f64::from(self.width()) / 512.0) + 2.5,
         }
     }
 
