@@ -101,7 +101,7 @@ impl Grid {
     /// Work of a query: its line, or two; the index, two ends and a record or two, each of which
     /// can be looked for only when the one before is found.
     pub(in crate::filters) fn cost(&self) -> f64 {
-        (self.width as f64 / 8.0).max(1.0) + 0.625 + 1.0
+        (self.width as f64 / 8.0).max(1.0) + 0.625 + 1.5
     }
 
     pub(in crate::filters) fn write(&self, to: &mut Writer<'_>) {
