@@ -34,7 +34,7 @@ const BLOCK_BYTES: u64 = 32;
 /// Memory that building on several threads may take besides the filter.
 const SPARE_BYTES: u64 = 1 << 28;
 /// Keys that take longer to insert than a thread takes to start.
-const WORTH_A_THREAD: usize = 1 << 14;
+const WORTH_A_THREAD: usize = 1 << 18;
 /// Lanes of a block, and bits of a lane.
 const LANES: f64 = 8.0;
 const LANE_BITS: f64 = 32.0;
@@ -358,16 +358,16 @@ mod tests {
     #[test]
     fn any_number_of_threads_makes_the_same_bytes() {
         let hasher = Hasher::new(HashId::Fast, [1, 2]);
-        let keys: Vec<Hash> = (0..50_000u64).map(|key| key.hash(&hasher)).collect();
+        let keys: Vec<Hash> = (0..1_200_000u64).map(|key| key.hash(&hasher)).collect();
         let shape = SplitBlockBloomShape::fit(keys.len() as u64, 0.01).unwrap();
         let one = SplitBlockBloom::build(shape.clone(), &keys[..]).unwrap();
         for threads in [2, 3, 7, 64] {
             assert_eq!(SplitBlockBloom::build_on(threads, shape.clone(), &keys[..]).unwrap(), one);
         }
-        let short = SplitBlockBloomShape::new(shape.blocks, 49_999).unwrap();
+        let short = SplitBlockBloomShape::new(shape.blocks, 1_199_999).unwrap();
         assert!(matches!(
             SplitBlockBloom::build_on(2, short, &keys[..]),
-            Err(Error::Full { keys: 49_999 })
+            Err(Error::Full { keys: 1_199_999 })
         ));
     }
 }
