@@ -1,6 +1,6 @@
 //! Blocks side by side: which one a key goes to, and what is done there.
 //!
-//! Every operation is a small piece of [`Task`], so that it is compiled for the machine at hand.
+//! Every operation is a [`Task`], so that it is compiled for the machine at hand.
 
 use bits::select::{Bits, Task, run};
 use bits::{prefetch, range};
@@ -205,7 +205,7 @@ impl<const W: usize, const STOP: bool> Task for Contains<'_, W, STOP> {
     #[inline(always)]
     fn work(self, bits: impl Bits) -> bool {
         let (chain, rest) = Code::<W, STOP>::split(self.lo);
-        Code::<W, STOP>::contains(bits, self.block, chain, rest)
+        Code::<W, STOP>::contains::<false>(bits, self.block, chain, rest)
     }
 }
 
@@ -238,7 +238,7 @@ impl<const W: usize, const STOP: bool> Task for ContainsEach<'_, W, STOP> {
             self.keys.get(i + AHEAD).into_iter().for_each(fetch);
             let (chain, rest) = Code::<W, STOP>::split(key.lo);
             let block = &blocks[self.grid.block(*key)];
-            *out = Code::<W, STOP>::contains_fetched(bits, block, chain, rest);
+            *out = Code::<W, STOP>::contains::<true>(bits, block, chain, rest);
         }
     }
 }
@@ -259,7 +259,7 @@ impl<const W: usize, const STOP: bool> Task for Insert<'_, W, STOP> {
     #[inline(always)]
     fn work(self, bits: impl Bits) -> Put {
         let (chain, rest) = Code::<W, STOP>::split(self.lo);
-        if !STOP && Code::<W, STOP>::contains(bits, self.block, chain, rest) {
+        if !STOP && Code::<W, STOP>::contains::<false>(bits, self.block, chain, rest) {
             return Put::Known;
         }
         if Code::<W, STOP>::insert(bits, self.block, chain, rest) {

@@ -118,41 +118,50 @@ impl<const W: usize, const STOP: bool> Code<W, STOP> {
     }
 
     /// Whether the chain has a record of this remainder. A block that no filter writes says yes.
+    ///
+    /// Nearly always all ends lie in the first word, or in the first three. `NEAR` is whether the
+    /// block is in the cache already. If it must come from memory first, a branch on its first
+    /// bits lets the processor guess and go on to the next query; if it is there, a wrong guess
+    /// costs more than looking on.
     #[inline(always)]
-    pub(super) fn contains(bits: impl Bits, block: &[u64; W], chain: usize, rest: u64) -> bool {
-        if block[chain / 64] >> (chain % 64) & 1 == 0 {
+    pub(super) fn contains<const NEAR: bool>(
+        bits: impl Bits,
+        block: &[u64; W],
+        chain: usize,
+        rest: u64,
+    ) -> bool {
+        let has = (block[chain / 64] >> (chain % 64) & 1) as u32;
+        if !NEAR && has == 0 {
             return false;
         }
-        let Some(slots) = Self::slots(bits, block) else { return true };
+        let before = Self::rank(block, chain);
+        let last = Self::rank(block, Self::CHAINS) + u32::from(STOP);
+        let sought = [before, before + has, last];
+        let first = Ends::<1>::of(block);
+        if last < first.ones() {
+            return Self::look(block, sought.map(|n| first.nth(bits, n)), rest);
+        }
+        let more = Ends::<3>::of(block);
+        if last < more.ones() {
+            return Self::look(block, sought.map(|n| more.nth(bits, n)), rest);
+        }
+        let Some(slots) = Self::slots(bits, block) else { return has == 1 };
         let spread = Spread::<W, STOP>::of(slots.all);
         Self::chain(bits, block, chain).any(|slot| spread.matches(block, slot, rest).is_some())
     }
 
-    /// The same for a block that is in the cache, in two thirds of the time.
+    /// Whether a slot from `start` to `end` has a record of this remainder.
     ///
-    /// Nearly always the ends lie in the first words, and the chain's records are of one width
-    /// and within 64 bits. Then there is no branch on what the block holds. All records are
-    /// compared at once: where one equals the remainder, taking 1 from the difference turns its
-    /// top bit on.
-    ///
-    /// A block that must come from memory is better off with branches: they let the processor
-    /// guess and go on to the next query, where this waits.
+    /// Nearly always these are of one width and within 64 bits. Then they are compared at once:
+    /// where one equals the remainder, taking 1 from the difference turns its top bit on.
     #[inline(always)]
-    fn contains_fetched(bits: impl Bits, block: &[u64; W], chain: usize, rest: u64) -> bool {
-        let has = (block[chain / 64] >> (chain % 64) & 1) as u32;
-        let (before, chains) = (Self::rank(block, chain), Self::rank(block, Self::CHAINS));
-        let ends = Ends::<W>::of(block);
-        if chains + u32::from(STOP) >= ends.ones() {
-            return Self::contains(bits, block, chain, rest);
-        }
-        let slots = ends.nth(bits, chains + u32::from(STOP)) - usize::from(STOP);
-        let (start, end) = (ends.nth(bits, before), ends.nth(bits, before + has));
-        let spread = Spread::<W, STOP>::of(slots);
+    fn look(block: &[u64; W], [start, end, last]: [usize; 3], rest: u64) -> bool {
+        let spread = Spread::<W, STOP>::of(last - usize::from(STOP));
         let long = start < spread.longer;
         let width = spread.size + usize::from(long);
         let taken = (end - start) * width;
         if (width == 0) | (taken > 64) | (long & (end > spread.longer)) {
-            return Self::contains(bits, block, chain, rest);
+            return (start..end).any(|slot| spread.matches(block, slot, rest).is_some());
         }
         let at = spread.offset(start);
         let records =
@@ -358,37 +367,29 @@ impl<const W: usize, const STOP: bool> Spread<W, STOP> {
 
 /// The first words of the ends, with a set bit more before them, for the end before the first
 /// chain: set bit `n` is at the slot after the end of `n` chains.
-struct Ends<const W: usize> {
-    words: [u64; 3],
-}
+struct Ends<const N: usize>([u64; N]);
 
-impl<const W: usize> Ends<W> {
-    /// As many as take the slots of nearly every block.
-    const WORDS: usize = W / 8 + 1;
-
+impl<const N: usize> Ends<N> {
     #[inline(always)]
-    fn of(block: &[u64; W]) -> Self {
-        let mut words = [0; 3];
-        for (i, word) in words[..Self::WORDS].iter_mut().enumerate() {
-            *word = window(block, 8 * W - 1 + 64 * i);
-        }
+    fn of<const W: usize>(block: &[u64; W]) -> Self {
+        let mut words = std::array::from_fn(|i| window(block, 8 * W - 1 + 64 * i));
         words[0] |= 1;
-        Self { words }
+        Self(words)
     }
 
     #[inline(always)]
     fn ones(&self) -> u32 {
-        self.words[..Self::WORDS].iter().map(|word| word.count_ones()).sum()
+        self.0.iter().map(|word| word.count_ones()).sum()
     }
 
     /// Where set bit `n` is, of which there must be more than `n`.
     #[inline(always)]
     fn nth(&self, bits: impl Bits, n: u32) -> usize {
-        let (mut word, mut first, mut before, mut sum) = (self.words[0], 0, 0, 0);
-        for i in 1..Self::WORDS {
-            sum += self.words[i - 1].count_ones();
+        let (mut word, mut first, mut before, mut sum) = (self.0[0], 0, 0, 0);
+        for i in 1..N {
+            sum += self.0[i - 1].count_ones();
             let past = n >= sum;
-            word = if past { self.words[i] } else { word };
+            word = if past { self.0[i] } else { word };
             first = if past { 64 * i } else { first };
             before = if past { sum } else { before };
         }
@@ -485,7 +486,7 @@ mod tests {
     #[derive(Clone, Copy, PartialEq)]
     enum Op {
         Contains,
-        Fetched,
+        Near,
         Insert,
         Slots,
         Sound,
@@ -498,8 +499,8 @@ mod tests {
         fn work(self, bits: impl Bits) -> usize {
             let Self(block, chain, rest, op) = self;
             match op {
-                Op::Contains => Code::<W, STOP>::contains(bits, block, chain, rest).into(),
-                Op::Fetched => Code::<W, STOP>::contains_fetched(bits, block, chain, rest).into(),
+                Op::Contains => Code::<W, STOP>::contains::<false>(bits, block, chain, rest).into(),
+                Op::Near => Code::<W, STOP>::contains::<true>(bits, block, chain, rest).into(),
                 Op::Insert => Code::<W, STOP>::insert(bits, block, chain, rest).into(),
                 Op::Slots => {
                     Code::<W, STOP>::slots(bits, block).map_or(usize::MAX, |slots| slots.all)
@@ -516,7 +517,7 @@ mod tests {
     ) -> usize {
         let out = run(Do::<W, STOP>(block, chain, rest, op));
         if op == Op::Contains {
-            assert_eq!(out, run(Do::<W, STOP>(block, chain, rest, Op::Fetched)), "two ways to ask");
+            assert_eq!(out, run(Do::<W, STOP>(block, chain, rest, Op::Near)), "two ways to ask");
         }
         out
     }
