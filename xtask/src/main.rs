@@ -60,11 +60,11 @@ fn test() -> Result<()> {
     cargo(["fmt", "--all", "--check"])?;
     cargo(["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
     table::check()?;
-    let tally =
-        tests(Command::new("cargo").args(["test", "--locked", "--workspace", "--no-fail-fast"]))?;
     run(Command::new("cargo")
         .args(["doc", "--locked", "--workspace", "--no-deps", "--quiet"])
         .env("RUSTDOCFLAGS", "-D warnings"))?;
+    let tally =
+        tests(Command::new("cargo").args(["test", "--locked", "--workspace", "--no-fail-fast"]))?;
     tally.close()
 }
 

@@ -20,7 +20,7 @@
 //! # The pieces
 //!
 //! * [`Keyed<F>`] is what you hold: a [`Hasher`] and a filter. It takes strings, bytes and integers.
-//! * The [filters] deal in [`Hash`]es: 128 bits a key. What they can do are traits: [`Insert`],
+//! * The [filters] deal in [`Hash`](struct@Hash)es: 128 bits a key. What they can do are traits: [`Insert`],
 //!   [`Remove`], [`Count`], [`Merge`], [`Overlap`], [`Overload`], [`Persist`].
 //! * A [`Shape`] is a filter's geometry. [`plan::solve`] finds it from any two of keys, false
 //!   positive rate and bytes; [`plan::recommend`] compares the kinds.

@@ -28,7 +28,7 @@
 //!
 //! Einziger, Friedman, *TinySet: An Access Efficient Self Adjusting Bloom Filter Construction*,
 //! 2015. Differences: the paper's formula 4.3 has its second sum over the wrong range, and no term for
-//! keys that are not stored; ours is the recurrence at [`Curve::new`]. Block, chain and record come from
+//! keys that are not stored; ours is the recurrence at `Curve::new`. Block, chain and record come from
 //! separate bits of the hash. `mod` in its section 3.4 is the block modulo the keys, not the reverse.
 
 use std::sync::LazyLock;
