@@ -76,6 +76,24 @@ macro_rules! define_kinds {
                 )* }
             }
 
+            /// Builds one, where the kind is static, for the goal that `goal` makes of the number
+            /// of distinct keys: see [`Static::build_fitting`].
+            #[allow(unused_variables)]
+            pub fn build_fitting(
+                self,
+                means: &Means<'_>,
+                goal: impl FnOnce(u64) -> Goal,
+                settings: &Settings,
+                keys: impl KeySource,
+            ) -> Result<AnyFilter, Error> {
+                match self { $(
+                    Self::$type => define_kinds!(@if static in [$($can)*] {
+                        let fit = |keys| solve(goal(keys), settings);
+                        $type::build_fitting(means, fit, keys).map(AnyFilter::$type)
+                    } $type Static),
+                )* }
+            }
+
             /// Reads one from an opened container, whose header names the kind.
             pub fn read(self, from: &mut Reader) -> Result<AnyFilter, Error> {
                 let filter = match self { $( Self::$type => $type::read(from).map(AnyFilter::$type)?, )* };
@@ -242,6 +260,7 @@ macro_rules! define_kinds {
     (@capability merge) => { Capability::Merge };
     (@capability overlap) => { Capability::Overlap };
     (@capability overload) => { Capability::Overload };
+    (@capability static) => { Capability::Static };
 
     (@claim build $type:ident) => { { const fn is<T: Build + Persist>() {} is::<$type>(); } };
     (@claim insert $type:ident) => { { const fn is<T: Insert>() {} is::<$type>(); } };
@@ -249,6 +268,7 @@ macro_rules! define_kinds {
     (@claim count $type:ident) => { { const fn is<T: Count>() {} is::<$type>(); } };
     (@claim merge $type:ident) => { { const fn is<T: Merge>() {} is::<$type>(); } };
     (@claim overlap $type:ident) => { { const fn is<T: Overlap>() {} is::<$type>(); } };
+    (@claim static $type:ident) => { { const fn is<T: Static>() {} is::<$type>(); } };
     (@claim overload $type:ident) => { { const fn is<T: Overload>() {} is::<$type>(); } };
 
     // The body where the capability is among those claimed, a refusal where it is not.
@@ -257,6 +277,7 @@ macro_rules! define_kinds {
     (@if count in [count $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
     (@if merge in [merge $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
     (@if overlap in [overlap $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
+    (@if static in [static $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
     (@if $can:ident in [$other:ident $($rest:ident)*] $body:block $type:ident $name:ident) => {
         define_kinds!(@if $can in [$($rest)*] $body $type $name)
     };

@@ -3,6 +3,9 @@
 //! Filters deal in [`Hash`]es. [`Keyed`](crate::Keyed) puts a hasher in front of one and deals in
 //! keys; [`AnyFilter`](crate::AnyFilter) is a filter whose kind is known only when the program runs.
 
+use std::fmt;
+use std::path::PathBuf;
+
 use format::{Reader, Writer};
 
 use crate::error::{Error, Full};
@@ -53,6 +56,73 @@ pub trait Build: Filter + Sized {
     /// Builds on one thread.
     fn build(shape: Self::Shape, keys: impl KeySource) -> Result<Self, Error> {
         Self::build_on(1, shape, keys)
+    }
+}
+
+/// Built from all its keys at once, and closed after that.
+///
+/// How many there are need not be known before: they are gathered first, each is counted once, and
+/// the shape is made for that number. Keys are read once.
+pub trait Static: Build {
+    /// Builds with what `means` allows; `fit` makes the shape for the number of distinct keys.
+    /// Neither threads nor memory show in the result.
+    fn build_fitting(
+        means: &Means<'_>,
+        fit: impl FnOnce(u64) -> Result<Self::Shape, Error>,
+        keys: impl KeySource,
+    ) -> Result<Self, Error>;
+}
+
+/// What a build may use, and whom it tells how far it is.
+#[derive(Clone, Default)]
+pub struct Means<'a> {
+    threads: usize,
+    memory: Option<u64>,
+    folder: Option<PathBuf>,
+    watcher: Option<&'a (dyn Fn(u64, u64) + Sync)>,
+}
+
+impl<'a> Means<'a> {
+    /// One thread, all the memory there is, no one to tell.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// So many threads.
+    #[must_use]
+    pub fn with_threads(self, threads: usize) -> Self {
+        Self { threads, ..self }
+    }
+
+    /// So many bytes of memory at the most; keys that do not fit lie in files without a name in
+    /// `folder` until they are placed.
+    #[must_use]
+    pub fn with_memory(self, bytes: u64, folder: impl Into<PathBuf>) -> Self {
+        Self { memory: Some(bytes), folder: Some(folder.into()), ..self }
+    }
+
+    /// Tells `watcher` how many keys are placed, of how many.
+    #[must_use]
+    pub fn with_watcher(self, watcher: &'a (dyn Fn(u64, u64) + Sync)) -> Self {
+        Self { watcher: Some(watcher), ..self }
+    }
+
+    pub(crate) fn threads(&self) -> usize {
+        self.threads.max(1)
+    }
+
+    pub(crate) fn tell(&self, placed: u64, all: u64) {
+        if let Some(watcher) = self.watcher {
+            watcher(placed, all);
+        }
+    }
+}
+
+impl fmt::Debug for Means<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut means = f.debug_struct("Means");
+        means.field("threads", &self.threads).field("memory", &self.memory);
+        means.field("folder", &self.folder).finish_non_exhaustive()
     }
 }
 

@@ -39,13 +39,15 @@ mod any;
 mod error;
 mod filter;
 pub mod filters;
+mod gather;
 mod hash;
 mod keyed;
 pub mod plan;
 
 pub use error::{Error, Full};
 pub use filter::{
-    Build, Count, Filter, Hashes, Insert, KeySource, Merge, Overlap, Overload, Persist, Remove,
+    Build, Count, Filter, Hashes, Insert, KeySource, Means, Merge, Overlap, Overload, Persist,
+    Remove, Static,
 };
 pub use filters::bloom::{BloomShape, SharedBloom};
 pub use filters::bloom_g::BloomGShape;

@@ -228,11 +228,13 @@ pub enum Capability {
     Window,
     /// Repair a false positive that is reported.
     Adapt,
+    /// Be built without saying how many keys there are, from all of them at once.
+    Static,
 }
 
 impl Capability {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Insert,
         Self::Remove,
         Self::Count,
@@ -242,6 +244,7 @@ impl Capability {
         Self::Grow,
         Self::Window,
         Self::Adapt,
+        Self::Static,
     ];
 
     /// Its name on the command line and in the registry.
@@ -256,6 +259,7 @@ impl Capability {
             Self::Grow => "grow",
             Self::Window => "window",
             Self::Adapt => "adapt",
+            Self::Static => "static",
         }
     }
 }

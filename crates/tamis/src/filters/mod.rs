@@ -22,7 +22,8 @@ use format::{Reader, Writer};
 use crate::any::define_kinds;
 use crate::error::{Error, Full};
 use crate::filter::{
-    Build, Count, Filter, Insert, KeySource, Merge, Overlap, Overload, Persist, Remove,
+    Build, Count, Filter, Insert, KeySource, Means, Merge, Overlap, Overload, Persist, Remove,
+    Static,
 };
 use crate::hash::Hash;
 use crate::plan::{Capability, Figures, Goal, Setting, Settings, Shape, solve};
