@@ -40,7 +40,7 @@ use std::thread;
 use crate::error::Error;
 use crate::filter::{KeySource, Means};
 use arena::{Arena, BLOCK};
-use sort::{Sorter, reserve};
+use sort::{Sorter, append, reserve};
 use spill::Spill;
 
 /// A digest, and what goes with it.
@@ -108,7 +108,11 @@ impl<'m, const W: usize> Gathering<'m, W> {
             return many.finish(means, read);
         }
         let mut sorter = Sorter::default();
-        let mut sorted = take(sorter.sort([&few[..]].into_iter(), 0)?);
+        let fill = |to: &mut Vec<_>| {
+            *to = few;
+            Ok(())
+        };
+        let mut sorted = take(sorter.sort(0, fill)?);
         sorted.dedup();
         let buckets = vec![Tally::of(&sorted)];
         Ok(Gathered { held: Held::Few(sorted), buckets, read })
@@ -240,7 +244,7 @@ fn sort_blocks<const W: usize>(
 ) -> Result<(), Error> {
     let jobs = arena.buckets_mut().into_iter().zip(tallies);
     share(threads, jobs, |sorter: &mut Sorter<W>, ((mut blocks, len), tally)| {
-        let sorted = sorter.sort(blocks.iter().map(|block| &**block), BUCKET_BITS)?;
+        let sorted = sorter.sort(BUCKET_BITS, |to| append(&blocks, to))?;
         sorted.dedup();
         for (block, records) in blocks.iter_mut().zip(sorted.chunks(BLOCK)) {
             block[..records.len()].copy_from_slice(records);
@@ -261,7 +265,7 @@ fn count_spilled<const W: usize>(
     let all = Mutex::new(Tally::default());
     share(threads, tallies.iter_mut().enumerate(), |sorter: &mut Sorter<W>, (bucket, tally)| {
         let read = |to: &mut Vec<_>| spill.read(bucket..bucket + 1, to);
-        let sorted = sorter.sort_read(BUCKET_BITS, read)?;
+        let sorted = sorter.sort(BUCKET_BITS, read)?;
         all.lock().expect("no thread panicked").join(Tally::of(sorted));
         sorted.dedup();
         *tally = Tally::of(sorted);
@@ -396,8 +400,9 @@ impl<const W: usize> Gathered<W> {
                 }
                 // One shard of all: once its records are together they need not be apart as well.
                 Ok(_) if groups == 1 => {
-                    let blocks = arena.buckets().concat();
-                    self.held = Held::Few(take(Sorter::default().join(&blocks)?));
+                    let mut records = Vec::new();
+                    append(&arena.buckets().concat(), &mut records)?;
+                    self.held = Held::Few(records);
                 }
                 threads => return threads,
             }
@@ -422,10 +427,10 @@ impl<const W: usize> Gathered<W> {
     ) -> Result<&'r [Record<W>], Error> {
         match &self.held {
             Held::Few(records) => Ok(records),
-            Held::Blocks(_) => Ok(sorter.join(&blocks[buckets].concat())?),
+            Held::Blocks(_) => sorter.join(&blocks[buckets].concat()),
             Held::Spilled(spill) => {
                 let read = |to: &mut Vec<_>| spill.read(buckets.clone(), to);
-                let sorted = sorter.sort_read(known, read)?;
+                let sorted = sorter.sort(known, read)?;
                 sorted.dedup();
                 let mut expected = Tally::default();
                 self.buckets[buckets].iter().for_each(|bucket| expected.join(*bucket));
@@ -509,7 +514,8 @@ mod tests {
         let (shards, table) = seen(means, records, bits);
         assert!(shards.iter().flatten().eq(distinct.iter()), "{means:?} {bits}");
         for (number, (shard, cells)) in shards.iter().zip(table.chunks(3)).enumerate() {
-            let at_home = |record: &Record<W>| bits == 0 || record[0] >> (64 - bits) == number as u64;
+            let at_home =
+                |record: &Record<W>| bits == 0 || record[0] >> (64 - bits) == number as u64;
             assert!(shard.iter().all(at_home), "{means:?} {bits}");
             assert_eq!(cells[..2], [number as u64, shard.len() as u64]);
         }
@@ -550,7 +556,10 @@ mod tests {
                 let tight = Means::new().with_threads(2).with_watcher(&watcher);
                 // All in one bucket is 16 MB, which must be there twice to be sorted.
                 let limit = if bits == 0 || name == "in one bucket" { 90 << 20 } else { 16 << 20 };
-                assert!(seen(&tight.with_memory(limit, temp_dir()), &records, bits) == free, "{name}");
+                assert!(
+                    seen(&tight.with_memory(limit, temp_dir()), &records, bits) == free,
+                    "{name}"
+                );
                 let told = take(&mut *told.lock().unwrap());
                 assert_eq!(told[0], (0, 2_000_000));
                 let all = free.0.iter().flatten().count() as u64;
@@ -589,7 +598,8 @@ mod tests {
         let no_folder = temp_dir().join("not/there");
         let means = Means::new().with_memory(16 << 20, &no_folder);
         let mut gathering = Gathering::new(&means);
-        let Err(Error::Scratch { folder, error }) = gathering.extend(records.iter().copied()) else {
+        let Err(Error::Scratch { folder, error }) = gathering.extend(records.iter().copied())
+        else {
             panic!("a folder that is not there")
         };
         assert_eq!((folder, error.kind()), (no_folder, std::io::ErrorKind::NotFound));
@@ -612,7 +622,9 @@ mod tests {
     fn what_is_read_back_is_checked() {
         let means = Means::new().with_memory(16 << 20, temp_dir());
         let mut gathering = Gathering::new(&means);
-        gathering.extend((0..2_000_000).map(|n| [mix(n as u64)]).collect::<Vec<_>>().into_iter()).unwrap();
+        gathering
+            .extend((0..2_000_000).map(|n| [mix(n as u64)]).collect::<Vec<_>>().into_iter())
+            .unwrap();
         let gathered = gathering.finish().unwrap();
         let Held::Spilled(spill) = &gathered.held else { panic!("not spilled") };
         spill.tamper();
@@ -620,29 +632,5 @@ mod tests {
         let failed = gathered.solve(&means, 8, &mut table, |_, _, _| Ok(()));
         let Err(Error::Scratch { error, .. }) = failed else { panic!("not noticed") };
         assert_eq!(error.to_string(), "records were not read back as they were written");
-    }
-
-    #[test]
-    fn timing() {
-        let n = 10_000_000u64;
-        let records: Vec<[u64;1]> = (0..n).map(|n| [mix(n)]).collect();
-        for threads in [1, 2, 1, 2] {
-            let means = Means::new().with_threads(threads);
-            let t = std::time::Instant::now();
-            let mut gathering = Gathering::new(&means);
-            for run in records.chunks(1 << 16) { gathering.extend(run.iter().copied()).unwrap(); }
-            let a = t.elapsed();
-            let g = gathering.finish().unwrap();
-            let b = t.elapsed();
-            let mut table = vec![0; 1 << 8];
-            g.solve(&means, 8, &mut table, |_, r, _| Ok(r.len())).unwrap();
-            let c = t.elapsed();
-            let ns = |d: std::time::Duration| d.as_secs_f64() * 1e9 / n as f64;
-            eprintln!("threads {threads}: gather {:.1} sort {:.1} solve {:.1}", ns(a), ns(b - a), ns(c - b));
-        }
-        let mut v = records.clone();
-        let t = std::time::Instant::now();
-        v.sort_unstable();
-        eprintln!("sort_unstable {:.1}", t.elapsed().as_secs_f64() * 1e9 / n as f64);
     }
 }
