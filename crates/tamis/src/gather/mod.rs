@@ -56,8 +56,10 @@ const BUCKETS: usize = 1 << BUCKET_BITS;
 /// million times, would be a bucket that no memory holds.
 const RECENT: usize = 1 << 10;
 /// What solving takes for each record of a shard beside the record itself and the table: for
-/// peeling, cells of 9 bytes with room to spare and a stack of 9.
-const SOLVING: u64 = 24;
+/// peeling, a cell of a record and 9 bytes with a ninth to spare, and 4 bytes of stack.
+const fn solving<const W: usize>() -> u64 {
+    16 + 8 * W as u64
+}
 /// The least limit with which more than a few records are gathered.
 const LEAST_MEMORY: u64 = 16 << 20;
 
@@ -389,7 +391,7 @@ impl<const W: usize> Gathered<W> {
         let of_group = |buckets: &[Tally]| buckets.iter().map(|bucket| bucket.records).sum();
         let groups_of = self.buckets.chunks(self.buckets.len() / groups);
         let largest: u64 = groups_of.map(of_group).max().unwrap_or(0);
-        let solving = SOLVING * largest.div_ceil(group_shards as u64);
+        let solving = solving::<W>() * largest.div_ceil(group_shards as u64);
         if let Held::Blocks(arena) = &mut self.held {
             let held = table + arena.bytes();
             match threads_within(means, held, size * largest + solving) {
