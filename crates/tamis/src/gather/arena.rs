@@ -27,7 +27,7 @@ pub(super) struct Arena<const W: usize> {
     slabs: Vec<Words>,
     owners: Vec<u8>,
     /// Records of each bucket.
-    lens: [usize; BUCKETS],
+    lens: Vec<usize>,
     /// Blocks that it may have at the most.
     most: usize,
 }
@@ -39,7 +39,7 @@ impl<const W: usize> Arena<W> {
     pub(super) fn new(most: u64) -> Self {
         let slabs = usize::try_from(most).unwrap_or(usize::MAX) / Self::SLAB_BYTES;
         let most = slabs.max(1).saturating_mul(SLAB);
-        Self { slabs: Vec::new(), owners: Vec::new(), lens: [0; BUCKETS], most }
+        Self { slabs: Vec::new(), owners: Vec::new(), lens: vec![0; BUCKETS], most }
     }
 
     /// Whether there is no room for another block.
@@ -63,7 +63,7 @@ impl<const W: usize> Arena<W> {
     /// Forgets all records, but not the memory.
     pub(super) fn clear(&mut self) {
         self.owners.clear();
-        self.lens = [0; BUCKETS];
+        self.lens.fill(0);
     }
 
     /// Memory that it takes.
@@ -73,7 +73,7 @@ impl<const W: usize> Arena<W> {
 
     /// The records of each bucket.
     pub(super) fn buckets(&self) -> Vec<Vec<&[Record<W>]>> {
-        let mut left = self.lens;
+        let mut left = self.lens.clone();
         let mut buckets: Vec<Vec<_>> = room_for_blocks(&left);
         let blocks = self.slabs.iter().flat_map(|slab| slab.as_chunks().0.chunks_exact(BLOCK));
         for (owner, block) in self.owners.iter().zip(blocks) {
@@ -86,7 +86,7 @@ impl<const W: usize> Arena<W> {
 
     /// The records of each bucket to write to, and how many there are, to be made less.
     pub(super) fn buckets_mut(&mut self) -> Vec<(Vec<&mut [Record<W>]>, &mut usize)> {
-        let mut left = self.lens;
+        let mut left = self.lens.clone();
         let mut buckets: Vec<Vec<_>> = room_for_blocks(&left);
         let slabs = self.slabs.iter_mut();
         let blocks = slabs.flat_map(|slab| slab.to_mut().as_chunks_mut().0.chunks_exact_mut(BLOCK));

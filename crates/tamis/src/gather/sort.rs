@@ -178,9 +178,11 @@ mod tests {
     use super::*;
     use bits::range::mix;
 
+    type Digest = fn(u64) -> u64;
+
     #[test]
     fn sorts_what_the_standard_library_sorts() {
-        let digests: [(&str, fn(u64) -> u64); 5] = [
+        let digests: [(&str, Digest); 5] = [
             ("random", mix),
             ("counted", |n| n),
             ("equal", |_| 7),
@@ -193,13 +195,13 @@ mod tests {
                 let records: Vec<_> = (0..len as u64).map(|n| [digest(n), mix(n) % 3]).collect();
                 let mut expected = records.clone();
                 expected.sort_unstable();
-                let sorted = sorter.sort(0, |to| Ok(to.extend_from_slice(&records))).unwrap();
+                let sorted = sorter.sort(0, |to| append(&[&records], to)).unwrap();
                 assert!(*sorted == expected, "{len} {name}");
                 let known = records.iter().map(|[digest, value]| [digest >> 8, *value]);
                 let known: Vec<_> = known.collect();
                 expected = known.clone();
                 expected.sort_unstable();
-                let sorted = sorter.sort(8, |to| Ok(to.extend_from_slice(&known))).unwrap();
+                let sorted = sorter.sort(8, |to| append(&[&known], to)).unwrap();
                 assert!(*sorted == expected, "{len} {name}, but for 8 bits");
             }
         }
