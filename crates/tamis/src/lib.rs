@@ -49,6 +49,7 @@ pub use filter::{
     Build, Count, Filter, Hashes, Insert, KeySource, Means, Merge, Overlap, Overload, Persist,
     Remove, Static,
 };
+pub use filters::binary_fuse::BinaryFuseShape;
 pub use filters::bloom::{BloomShape, SharedBloom};
 pub use filters::bloom_g::BloomGShape;
 pub use filters::counting_bloom::CountingBloomShape;
@@ -61,8 +62,8 @@ pub use filters::removable_tinyset::RemovableTinySetShape;
 pub use filters::split_block_bloom::SplitBlockBloomShape;
 pub use filters::tinyset::TinySetShape;
 pub use filters::{
-    AnyFilter, Bloom, BloomG, CountingBloom, CountingQuotient, Cuckoo, HashCompaction, Kind,
-    Morton, Quotient, Registered, RemovableTinySet, SplitBlockBloom, TinySet,
+    AnyFilter, BinaryFuse, Bloom, BloomG, CountingBloom, CountingQuotient, Cuckoo, HashCompaction,
+    Kind, Morton, Quotient, Registered, RemovableTinySet, SplitBlockBloom, TinySet,
 };
 pub use format::{Limits, Reader, Writer};
 pub use hash::{Hash, HashId, Hasher, Key, Probes};

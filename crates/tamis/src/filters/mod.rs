@@ -4,6 +4,7 @@
 //! fuzz targets, `tamis filters`, `tamis plan`, `tamis bench`, `tamis demo` and the README's table
 //! follow from the line.
 
+pub mod binary_fuse;
 pub mod bloom;
 pub mod bloom_g;
 pub mod counting_bloom;
@@ -11,6 +12,7 @@ pub mod counting_quotient;
 pub mod cuckoo;
 pub mod hash_compaction;
 pub mod morton;
+mod peeled;
 pub mod quotient;
 pub mod removable_tinyset;
 pub mod split_block_bloom;
@@ -46,6 +48,7 @@ macro_rules! registry {
             9 morton Morton { insert remove } "Breslow, Jayasena 2018";
             10 tinyset TinySet { insert overload } "Einziger, Friedman 2015";
             11 removable_tinyset RemovableTinySet { insert remove overload } "Einziger, Friedman 2015";
+            12 binary_fuse BinaryFuse { static } "Graf, Lemire 2022";
         }
     };
 }
@@ -92,6 +95,14 @@ fn build_by_inserting<F: Insert>(mut empty: F, mut keys: impl KeySource) -> Resu
         }
         let most = empty.shape().keys();
         empty.insert_each(run).map_err(|Full| Error::Full { keys: most })?;
+    }
+}
+
+/// The shape of a static filter where it is given: it must do for the distinct keys that came.
+fn as_given<S: Shape>(shape: S) -> impl FnOnce(u64) -> Result<S, Error> {
+    move |keys| match shape.keys() {
+        most if keys > most => Err(Error::Full { keys: most }),
+        _ => Ok(shape),
     }
 }
 
