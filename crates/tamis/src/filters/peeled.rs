@@ -35,6 +35,8 @@ const EXTRA: Name = Name::new("extra");
 pub(super) const MAX_SHARD_BITS: u32 = 32;
 /// Keys of a batch whose cells are asked for before the first is looked at.
 const BATCH: usize = 32;
+/// Bytes of a table that is at hand anyway: asking for its cells beforehand only takes time.
+const NEAR: usize = 1 << 19;
 
 /// How many cells, how wide, in how many shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,6 +169,12 @@ pub(super) struct Table {
     /// Digests that the table denies, in order.
     pub(super) extra: Words,
     pub(super) len: u64,
+    /// Whether the cells alone decide: there are keys, and none is listed. Without a key the
+    /// cells are zero, which is some strangers' print.
+    plain: bool,
+    /// Whether it is plain, of bytes, and one shard, whose multiplier is the first.
+    quick: bool,
+    first: u64,
 }
 
 impl Table {
@@ -197,7 +205,14 @@ impl Table {
             *seed = multiplier;
             extra.extend(denied);
         }
-        Ok(Self { layout, words, seeds, extra: Words::copy_of(&extra)?, len })
+        Ok(Self::new(layout, words, seeds, Words::copy_of(&extra)?, len))
+    }
+
+    fn new(layout: Layout, words: Words, seeds: Words, extra: Words, len: u64) -> Self {
+        let plain = len > 0 && extra.is_empty();
+        let quick = plain && layout.width == 8 && layout.shard_bits == 0;
+        let first = seeds[0];
+        Self { layout, words, seeds, extra, len, plain, quick, first }
     }
 
     /// The number of the digest's shard.
@@ -207,16 +222,30 @@ impl Table {
         (digest >> 1 >> (63 - self.layout.shard_bits)) as usize
     }
 
+    /// Whether the digest may be a member.
     #[inline(always)]
     pub(super) fn contains<const K: usize>(&self, graph: &impl Graph<K>, digest: u64) -> bool {
-        let found = with_cells!(self.layout.width, cells => self.probe(graph, cells, digest).test(self, cells));
-        // Whoever has no key has prints of zero too.
-        if self.extra.is_empty() { found && self.len > 0 } else { self.either(found, digest) }
+        // One question for all that is out of the ordinary, and its answers out of the way: taken
+        // together they are too much for the registers, and took half as long again.
+        if self.quick {
+            graph.holds(self.first, digest, &self.words)
+        } else {
+            self.ask(graph, digest)
+        }
+    }
+
+    /// The same for any table.
+    #[inline(never)]
+    fn ask<const K: usize>(&self, graph: &impl Graph<K>, digest: u64) -> bool {
+        let found = with_cells!(self.layout.width, cells => {
+            self.probe(graph, cells, digest).test(self, cells)
+        });
+        if self.plain { found } else { self.either(found, digest) }
     }
 
     #[cold]
     fn either(&self, found: bool, digest: u64) -> bool {
-        found || self.extra.binary_search(&digest).is_ok()
+        self.len > 0 && (found || self.extra.binary_search(&digest).is_ok())
     }
 
     #[inline(always)]
@@ -250,6 +279,13 @@ impl Table {
         mut digests: impl ExactSizeIterator<Item = u64>,
         out: &mut [bool],
     ) {
+        if size_of_val(&self.words[..]) <= NEAR {
+            for (out, digest) in out.iter_mut().zip(digests) {
+                let found = self.probe(graph, cells, digest).test(self, cells);
+                *out = if self.plain { found } else { self.either(found, digest) };
+            }
+            return;
+        }
         let nothing = Probe { cells: [0; K], print: 0 };
         let mut batch = [(0, nothing); BATCH];
         for out in out.chunks_mut(BATCH) {
@@ -261,11 +297,7 @@ impl Table {
             }
             for ((digest, probe), out) in batch.iter().zip(out) {
                 let found = probe.test(self, cells);
-                *out = if self.extra.is_empty() {
-                    found && self.len > 0
-                } else {
-                    self.either(found, *digest)
-                };
+                *out = if self.plain { found } else { self.either(found, *digest) };
             }
         }
     }
@@ -287,7 +319,7 @@ impl Table {
         let words = from.words(TABLE, layout.words())?;
         let seeds = from.words(SEEDS, layout.shards())?;
         let extra = from.words(EXTRA, listed)?;
-        Ok(Self { layout, words, seeds, extra, len })
+        Ok(Self::new(layout, words, seeds, extra, len))
     }
 
     /// What no table could hold.
