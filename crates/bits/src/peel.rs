@@ -37,6 +37,16 @@ pub unsafe trait Graph<const K: usize>: Copy {
     /// The cells of a digest, mixed by a [`multiplier`].
     fn edge(&self, multiplier: u64, digest: u64) -> Edge<K>;
 
+    /// The graph as it is with this multiplier.
+    ///
+    /// Of a large set the first cells may be the same with every multiplier. A small one can be
+    /// so uneven in them that no multiplier helps.
+    #[must_use]
+    fn settled(self, multiplier: u64) -> Self {
+        let _ = multiplier;
+        self
+    }
+
     /// Whether records are to own such a cell only if they can own no other at the time.
     #[inline(always)]
     fn is_late(&self, cell: usize) -> bool {
@@ -102,7 +112,8 @@ const fn product(multiplier: u64, digest: u64) -> (u64, u64) {
 /// ```
 ///
 /// `y` grows with the digest, so that sorted records use the table from one end to the other, and
-/// it does not depend on the multiplier: another attempt needs no other order.
+/// it does not depend on the multiplier: another attempt needs no other order. Only where there are
+/// fewer than 2^16 cells, and no bits are skipped, it is made from bits further down with some.
 ///
 /// This is not quite the binary fuse filter's graph (Graf, Lemire 2022), which is cut into
 /// segments, has fewer records a cell at both ends and so begins to peel at both. Once it runs,
@@ -156,6 +167,11 @@ unsafe impl<const K: usize> Graph<K> for Fuse<K> {
     #[inline]
     fn cells(&self) -> usize {
         self.cells
+    }
+
+    fn settled(self, multiplier: u64) -> Self {
+        let is_small = self.skip == 0 && self.cells < 1 << 16;
+        Self { skip: if is_small { (multiplier >> 1) as u32 % 32 } else { self.skip }, ..self }
     }
 
     #[inline(always)]
