@@ -27,12 +27,53 @@ use crate::range::{mix, scale};
 use crate::words::OutOfMemory;
 
 /// Which cells a digest has.
-pub trait Graph<const K: usize>: Copy {
+///
+/// # Safety
+/// Every cell of every edge is below [`Graph::cells`], which does not change.
+pub unsafe trait Graph<const K: usize>: Copy {
     /// How many cells there are: less than 2^32.
     fn cells(&self) -> usize;
 
     /// The cells of a digest, mixed by a [`multiplier`].
     fn edge(&self, multiplier: u64, digest: u64) -> Edge<K>;
+
+    /// The graph as it is with this multiplier.
+    ///
+    /// Of a large set the first cells may be the same with every multiplier. A small one can be
+    /// so uneven in them that no multiplier helps.
+    #[must_use]
+    fn settled(self, multiplier: u64) -> Self {
+        let _ = multiplier;
+        self
+    }
+
+    /// Whether records are to own such a cell only if they can own no other at the time.
+    #[inline(always)]
+    fn is_late(&self, cell: usize) -> bool {
+        let _ = cell;
+        false
+    }
+
+    /// Whether the XOR of the digest's cells, which are the bytes of `table`, is its print: as
+    /// `edge` and three reads would tell, with one look at the table's length instead of three.
+    ///
+    /// # Panics
+    /// If the table has fewer bytes than there are cells.
+    #[inline(always)]
+    fn holds(&self, multiplier: u64, digest: u64, table: &[u64]) -> bool {
+        assert!(self.cells() <= size_of_val(table), "a byte for each cell");
+        let Edge { cells, print } = self.edge(multiplier, digest);
+        let byte = |cell: usize| {
+            if cfg!(target_endian = "little") {
+                // SAFETY: the cell is below the number of cells, as whoever implements this trait
+                // promises, and that is within the table: asserted just above.
+                unsafe { *table.as_ptr().cast::<u8>().add(cell) }
+            } else {
+                (table[cell / 8] >> (cell % 8 * 8)) as u8
+            }
+        };
+        cells.iter().fold(0, |sum, cell| sum ^ byte(*cell)) == print as u8
+    }
 }
 
 /// What a digest is mixed to.
@@ -71,7 +112,8 @@ const fn product(multiplier: u64, digest: u64) -> (u64, u64) {
 /// ```
 ///
 /// `y` grows with the digest, so that sorted records use the table from one end to the other, and
-/// it does not depend on the multiplier: another attempt needs no other order.
+/// it does not depend on the multiplier: another attempt needs no other order. Only where there are
+/// fewer than 2^16 cells, and no bits are skipped, it is made from bits further down with some.
 ///
 /// This is not quite the binary fuse filter's graph (Graf, Lemire 2022), which is cut into
 /// segments, has fewer records a cell at both ends and so begins to peel at both. Once it runs,
@@ -85,20 +127,24 @@ pub struct Fuse<const K: usize> {
     places: u64,
     /// The sum of a place behind the end and the cell that it is folded to.
     fold: u64,
-    segment: u32,
+    /// One less than the cells of a segment.
+    mask: u64,
     skip: u32,
 }
+
+/// Most bits of a place in a segment: three of them are in a product's lower half.
+const MAX_SEGMENT: u32 = 20;
 
 impl<const K: usize> Fuse<K> {
     /// So many cells, with segments of `2^segment` of them; `skip` leading bits of the digest are
     /// the same for all records. `None` if the cells are too few for the segment, or too many.
     pub fn new(cells: u64, segment: u32, skip: u32) -> Option<Self> {
-        let sound = (1..=20).contains(&segment) && skip < 64 && cells < 1 << 32;
+        let sound = (1..=MAX_SEGMENT).contains(&segment) && skip < 64 && cells < 1 << 32;
         (sound && cells >= Self::least(segment)).then(|| Self {
             cells: cells as usize,
             places: cells - Self::tail(segment),
             fold: 2 * cells - 1,
-            segment,
+            mask: (1 << segment) - 1,
             skip,
         })
     }
@@ -114,29 +160,39 @@ impl<const K: usize> Fuse<K> {
     }
 }
 
-impl<const K: usize> Graph<K> for Fuse<K> {
+// SAFETY: the first cell is below `places`, which is less than `cells`. The others are below
+// `places + (K - 1) s` before they are folded, which is at most `fold + 1`, since there are
+// `least` cells; so neither part of the sum `fold` is negative, and the smaller is below `cells`.
+unsafe impl<const K: usize> Graph<K> for Fuse<K> {
     #[inline]
     fn cells(&self) -> usize {
         self.cells
     }
 
+    fn settled(self, multiplier: u64) -> Self {
+        let is_small = self.skip == 0 && self.cells < 1 << 16;
+        Self { skip: if is_small { (multiplier >> 1) as u32 % 32 } else { self.skip }, ..self }
+    }
+
     #[inline(always)]
     fn edge(&self, multiplier: u64, digest: u64) -> Edge<K> {
-        let (print, mut low) = product(multiplier, digest);
+        let (print, low) = product(multiplier, digest);
         let first = scale(digest << self.skip, self.places);
-        let mut cells = [first as usize; K];
-        let mut from = first + 1;
-        for cell in &mut cells[1..] {
-            let at = from + (low >> (64 - self.segment));
-            *cell = min(at, self.fold - at) as usize;
-            low <<= self.segment;
-            from += 1 << self.segment;
+        let (mut cells, mut next) = ([first as usize; K], first + 1);
+        for i in 1..K {
+            // Shifts by what the compiler knows: by a variable they cost three times as much.
+            let offset = low >> (64 - MAX_SEGMENT as usize * i) & self.mask;
+            let at = next + offset;
+            cells[i] = min(at, self.fold - at) as usize;
+            next += self.mask + 1;
         }
         Edge { cells, print }
     }
 }
 
 /// `K` blocks of equal size, and of each block any cell: the graph of the xor filter.
+///
+/// The last block is owned late, so that many of its cells stay empty and need not be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blocks<const K: usize> {
     block: u64,
@@ -152,10 +208,16 @@ impl<const K: usize> Blocks<K> {
     }
 }
 
-impl<const K: usize> Graph<K> for Blocks<K> {
+// SAFETY: cell `i` is one of `block` cells from `i · block` on, and there are `K · block`.
+unsafe impl<const K: usize> Graph<K> for Blocks<K> {
     #[inline]
     fn cells(&self) -> usize {
         self.block as usize * K
+    }
+
+    #[inline(always)]
+    fn is_late(&self, cell: usize) -> bool {
+        cell >= self.block as usize * (K - 1)
     }
 
     #[inline(always)]
@@ -198,6 +260,7 @@ pub struct Peeler<const W: usize> {
     /// Records of each cell. 255 means 255 or more, and stays.
     degrees: Vec<u8>,
     alone: Vec<u32>,
+    late: Vec<u32>,
     order: Vec<u32>,
 }
 
@@ -206,7 +269,8 @@ const MANY: u8 = u8::MAX;
 impl<const W: usize> Peeler<W> {
     /// Nothing yet.
     pub fn new() -> Self {
-        Self { sums: Vec::new(), degrees: Vec::new(), alone: Vec::new(), order: Vec::new() }
+        let [alone, late, order] = [const { Vec::new() }; 3];
+        Self { sums: Vec::new(), degrees: Vec::new(), alone, late, order }
     }
 
     /// Peels what can be peeled, and says how many records that is. A record is a digest, all
@@ -225,24 +289,30 @@ impl<const W: usize> Peeler<W> {
                 degrees[cell] = degrees[cell].saturating_add(1);
             }
         }
-        for start in 0..degrees.len() {
-            let mut next = (degrees[start] == 1).then_some(start);
-            // The last that was found is the nearest: what is worked on stays in the cache.
-            while let Some(cell) = next {
-                if degrees[cell] == 1 {
-                    let record = sums[cell];
-                    for other in graph.edge(multiplier, record[0]).cells {
-                        add(&mut sums[other], &record);
-                        degrees[other] -= u8::from(degrees[other] != MANY);
-                        if degrees[other] == 1 {
-                            self.alone.push(other as u32);
-                        }
-                    }
-                    sums[cell] = record;
-                    self.order.push(cell as u32);
-                }
-                next = self.alone.pop().map(|cell| cell as usize);
+        let mut starts = 0..degrees.len();
+        // The last that was found is the nearest: what is worked on stays in the cache. Where
+        // nothing is at hand the search goes on, and what is late comes when that has ended.
+        while let Some(cell) = self
+            .alone
+            .pop()
+            .map(|cell| cell as usize)
+            .or_else(|| starts.find(|start| degrees[*start] == 1))
+            .or_else(|| self.late.pop().map(|cell| cell as usize))
+        {
+            if degrees[cell] != 1 {
+                continue;
             }
+            let record = sums[cell];
+            for other in graph.edge(multiplier, record[0]).cells {
+                add(&mut sums[other], &record);
+                degrees[other] -= u8::from(degrees[other] != MANY);
+                if degrees[other] == 1 {
+                    let list = if graph.is_late(other) { &mut self.late } else { &mut self.alone };
+                    list.push(other as u32);
+                }
+            }
+            sums[cell] = record;
+            self.order.push(cell as u32);
         }
         Ok(self.order.len())
     }
