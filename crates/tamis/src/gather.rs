@@ -108,7 +108,9 @@ impl<const W: usize> Gathered<W> {
         let all = self.len();
         let jobs = Mutex::new((jobs.into_iter(), 0));
         let work = || {
-            while let Some((shard, cells, result)) = jobs.lock().expect("no panic").0.next() {
+            loop {
+                let next = jobs.lock().expect("no panic").0.next();
+                let Some((shard, cells, result)) = next else { break };
                 let records = &self.records[self.range(shard as u64, bits)];
                 *result = Some(solve(shard, records, cells));
                 let mut jobs = jobs.lock().expect("no panic");

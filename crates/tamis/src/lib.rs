@@ -58,11 +58,12 @@ pub use filters::hash_compaction::HashCompactionShape;
 pub use filters::morton::MortonShape;
 pub use filters::quotient::QuotientShape;
 pub use filters::removable_tinyset::RemovableTinySetShape;
+pub use filters::ribbon::RibbonShape;
 pub use filters::split_block_bloom::SplitBlockBloomShape;
 pub use filters::tinyset::TinySetShape;
 pub use filters::{
     AnyFilter, Bloom, BloomG, CountingBloom, CountingQuotient, Cuckoo, HashCompaction, Kind,
-    Morton, Quotient, Registered, RemovableTinySet, SplitBlockBloom, TinySet,
+    Morton, Quotient, Registered, RemovableTinySet, Ribbon, SplitBlockBloom, TinySet,
 };
 pub use format::{Limits, Reader, Writer};
 pub use hash::{Hash, HashId, Hasher, Key, Probes};

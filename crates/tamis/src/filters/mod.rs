@@ -13,6 +13,7 @@ pub mod hash_compaction;
 pub mod morton;
 pub mod quotient;
 pub mod removable_tinyset;
+pub mod ribbon;
 pub mod split_block_bloom;
 mod tiny_block;
 pub mod tinyset;
@@ -46,6 +47,7 @@ macro_rules! registry {
             9 morton Morton { insert remove } "Breslow, Jayasena 2018";
             10 tinyset TinySet { insert overload } "Einziger, Friedman 2015";
             11 removable_tinyset RemovableTinySet { insert remove overload } "Einziger, Friedman 2015";
+            14 ribbon Ribbon { static } "Dillinger, Walzer 2021; with Hübschle-Schneider, Sanders 2022";
         }
     };
 }
