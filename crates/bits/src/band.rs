@@ -24,6 +24,9 @@
 //! by side. A dot product is two ANDs, a XOR and a parity for each bit, eight bits at once in a
 //! 512-bit register.
 
+#[cfg(target_arch = "x86_64")]
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
 use crate::OutOfMemory;
 
 /// Unknowns that a row may meet, slots of a block, bits of a word.
@@ -153,14 +156,16 @@ pub struct Question {
     pub value: u64,
 }
 
-/// The two blocks that a window lies in, and each one's share of the coefficients. A window that
-/// is a block has no second one: it meets the first again, with nothing to ask of it.
+/// The words of the one or two blocks that a window lies in, where the second begins in them, and
+/// each one's share of the coefficients. A window that is a block has no second one: it meets the
+/// first again, with nothing to ask of it.
 #[inline(always)]
-fn halves(width: usize, question: &Question) -> [(usize, u64); 2] {
+fn window<'a>(words: &'a [u64], width: usize, question: &Question) -> (&'a [u64], usize, [u64; 2]) {
     let (block, shift) = (question.slot as usize / BAND, question.slot as usize % BAND);
-    let (low, high) =
-        (question.coefficients << shift, question.coefficients >> 1 >> (BAND - 1 - shift));
-    [(block * width, low), ((block + usize::from(shift != 0)) * width, high)]
+    let (first, second) = (block * width, if shift == 0 { 0 } else { width });
+    let low = question.coefficients << shift;
+    let high = question.coefficients >> 1 >> (BAND - 1 - shift);
+    (&words[first..first + second + width], second, [low, high])
 }
 
 /// Asks one question of a solution of `width` bits.
@@ -168,51 +173,57 @@ fn halves(width: usize, question: &Question) -> [(usize, u64); 2] {
 /// # Panics
 /// If the window reaches past the end.
 #[inline(always)]
-pub fn holds(words: &[u64], width: u32, question: &Question) -> bool {
+pub fn holds(words: &[u64], width: u32, question: Question) -> bool {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if has_avx512() {
+        let Question { slot, coefficients, value } = question;
         // SAFETY: the machine has what the function is compiled for: asked just above.
-        return unsafe { holds_avx512(words, width, question) };
+        return unsafe { holds_avx512(words, width, slot, coefficients, value) };
     }
-    holds_portable(words, width, question)
+    holds_portable(words, width, &question)
 }
 
 /// Most strangers are told by the first bits.
 #[inline(always)]
 fn holds_portable(words: &[u64], width: u32, question: &Question) -> bool {
-    let [(first, low), (second, high)] = halves(width as usize, question);
-    let (first, second) = (&words[first..][..width as usize], &words[second..][..width as usize]);
-    first.iter().zip(second).enumerate().all(|(j, (first, second))| {
+    let (blocks, second, [low, high]) = window(words, width as usize, question);
+    blocks.iter().zip(&blocks[second..]).enumerate().all(|(j, (first, second))| {
         let product = u64::from((first & low ^ second & high).count_ones()) & 1;
         product == question.value >> j & 1
     })
 }
 
+/// Takes what it asks in registers: with the question in memory a query of a table in the cache
+/// takes a tenth longer.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx512f,avx512vpopcntdq")]
-fn holds_avx512(words: &[u64], width: u32, question: &Question) -> bool {
+fn holds_avx512(words: &[u64], width: u32, slot: u64, coefficients: u64, value: u64) -> bool {
     use std::arch::x86_64::{
         _mm512_and_si512, _mm512_maskz_loadu_epi64, _mm512_popcnt_epi64, _mm512_set1_epi64,
         _mm512_test_epi64_mask, _mm512_xor_si512,
     };
     let width = width as usize;
-    let [(first, low), (second, high)] = halves(width, question);
-    let (first, second) = (&words[first..][..width], &words[second..][..width]);
+    let question = Question { slot, coefficients, value };
+    let (blocks, second, [low, high]) = window(words, width, &question);
     let low = _mm512_set1_epi64(low.cast_signed());
     let high = _mm512_set1_epi64(high.cast_signed());
     let one = _mm512_set1_epi64(1);
-    (0..width).step_by(TOGETHER).all(|column| {
+    let agree = |column: usize| {
         let columns = 0xffu8 >> TOGETHER.saturating_sub(width - column);
-        // SAFETY: loads the words of `columns`, which end with the slice at the latest.
-        let first = unsafe { _mm512_maskz_loadu_epi64(columns, first.as_ptr().add(column).cast()) };
+        // SAFETY: `column` is less than `width`, and each block has `width` words.
+        let first = unsafe { blocks.as_ptr().add(column) };
+        // SAFETY: as above: the last block begins at `second`.
+        let second = unsafe { first.add(second) };
+        // SAFETY: loads the words of `columns`, which end with the block at the latest.
+        let first = unsafe { _mm512_maskz_loadu_epi64(columns, first.cast()) };
         // SAFETY: as above.
-        let second =
-            unsafe { _mm512_maskz_loadu_epi64(columns, second.as_ptr().add(column).cast()) };
+        let second = unsafe { _mm512_maskz_loadu_epi64(columns, second.cast()) };
         let met = _mm512_xor_si512(_mm512_and_si512(first, low), _mm512_and_si512(second, high));
         let product = _mm512_test_epi64_mask(_mm512_popcnt_epi64(met), one);
-        product == (question.value >> column) as u8 & columns
-    })
+        product == (value >> column) as u8 & columns
+    };
+    agree(0) && (width <= TOGETHER || (TOGETHER..width).step_by(TOGETHER).all(agree))
 }
 
 /// `out[i]` = whether question `i` holds, as [`holds`] says.
@@ -235,18 +246,34 @@ pub fn hold_each(words: &[u64], width: u32, questions: &[Question], out: &mut [b
 #[target_feature(enable = "avx512f,avx512vpopcntdq")]
 fn hold_each_avx512(words: &[u64], width: u32, questions: &[Question], out: &mut [bool]) {
     for (question, out) in questions.iter().zip(out) {
-        *out = holds_avx512(words, width, question);
+        let Question { slot, coefficients, value } = *question;
+        *out = holds_avx512(words, width, slot, coefficients, value);
     }
 }
 
-/// Whether the machine counts the bits of eight words at once.
+/// Whether the machine counts the bits of eight words at once, remembered in a byte: to ask the
+/// standard library four times takes as long as a dot product.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn has_avx512() -> bool {
-    is_x86_feature_detected!("avx512f")
-        && is_x86_feature_detected!("avx512vl")
-        && is_x86_feature_detected!("avx512vpopcntdq")
-        && is_x86_feature_detected!("popcnt")
+    static KNOWN: AtomicU8 = AtomicU8::new(ASK);
+    const ASK: u8 = 0;
+    const YES: u8 = 1;
+    const NO: u8 = 2;
+    #[cold]
+    fn ask() -> bool {
+        let yes = is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("avx512vpopcntdq")
+            && is_x86_feature_detected!("popcnt");
+        KNOWN.store(if yes { YES } else { NO }, Relaxed);
+        yes
+    }
+    match KNOWN.load(Relaxed) {
+        YES => true,
+        NO => false,
+        _ => ask(),
+    }
 }
 
 #[cfg(test)]
@@ -349,7 +376,7 @@ mod tests {
             hold_each(&words, width, &questions, &mut out);
             for (i, question) in questions.iter().enumerate() {
                 assert_eq!(out[i], i % 2 == 0, "width {width}, {question:?}");
-                assert_eq!(holds(&words, width, question), out[i]);
+                assert_eq!(holds(&words, width, *question), out[i]);
                 assert_eq!(holds_portable(&words, width, question), out[i]);
             }
         }
@@ -364,7 +391,7 @@ mod tests {
     fn a_window_past_the_end_panics() {
         for slot in [65, 128, 1 << 40, u64::MAX] {
             let question = Question { slot, coefficients: 1, value: 0 };
-            assert!(std::panic::catch_unwind(|| holds(&[0; 16], 8, &question)).is_err());
+            assert!(std::panic::catch_unwind(|| holds(&[0; 16], 8, question)).is_err());
         }
     }
 }

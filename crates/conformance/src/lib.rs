@@ -11,6 +11,7 @@
 //! | `rates.rs` | strangers get in as often as stated, not more and not less; seeds share nothing |
 //! | `model.rs` | any sequence of operations agrees with an exact multiset |
 //! | `operations.rs` | what each capability promises |
+//! | `statics.rs` | a static kind sees a set: order, copies, threads do not show |
 //! | `files.rs` | bytes are kept for ever; damage is noticed; hostile files are harmless |
 //! | `limits.rs` | absurd wishes are refused; the planner agrees with itself |
 //! | `allocation.rs` | memory is what the shape states, counted by the allocator |
@@ -30,6 +31,7 @@ pub mod model;
 pub mod operations;
 pub mod oracle;
 pub mod rates;
+pub mod statics;
 pub mod stats;
 
 use std::fmt::Debug;
@@ -161,6 +163,14 @@ macro_rules! suite {
             $crate::suite!(@tests operations $type
                 past_its_keys_it_goes_on
                 copies_end_in_full_or_are_taken);
+        }
+    };
+    (@can static $type:ident) => {
+        mod statics {
+            $crate::suite!(@tests statics $type
+                order_and_copies_do_not_show
+                fewer_keys_than_it_is_for_are_fine
+                progress_ends_with_all_keys);
         }
     };
     (@can overlap $type:ident) => {

@@ -44,7 +44,7 @@
 //! all layers follow from the number of keys; the last layer has seeds and, if need be, the list.
 
 use bits::band::{self, BAND, Band, Question, Row};
-use bits::{Words, lines, packed, prefetch, range};
+use bits::{LINE_WORDS, Words, lines, packed, prefetch, range};
 use format::{Name, Reader, Writer};
 
 use super::usize_words;
@@ -338,8 +338,11 @@ impl Ribbon {
         for (question, key) in questions.iter_mut().zip(keys) {
             *question = self.question(key.hi);
             let block = (question.slot / BLOCK) as usize * width;
+            // What the first eight bits need: few strangers get further. To ask for all of a width
+            // of 16 makes members a quarter faster and strangers a third slower.
             prefetch(&self.table, block);
             prefetch(&self.table, block + width);
+            prefetch(&self.table, block + width + width.min(LINE_WORDS) - 1);
         }
         questions
     }
@@ -365,7 +368,7 @@ impl Filter for Ribbon {
             return false;
         }
         let question = self.question(key.hi);
-        band::holds(&self.table, self.shape.width, &question)
+        band::holds(&self.table, self.shape.width, question)
             || !self.overflow.is_empty() && self.is_listed(key)
     }
 
@@ -574,7 +577,7 @@ fn insert(band: &mut Band, shape: &RibbonShape, layer: &Layer, digest: u64) -> R
 fn is_in(shape: &RibbonShape, layer: &Layer, digest: u64, part: &[u64]) -> bool {
     let (coefficients, value) = row(digest, shape);
     let slot = layer.start_in_shard(digest);
-    band::holds(part, shape.width, &Question { slot, coefficients, value })
+    band::holds(part, shape.width, Question { slot, coefficients, value })
 }
 
 /// Asks for every record that was taken before its shard counts as done.

@@ -1,0 +1,78 @@
+//! What a static kind promises: the keys are a set, and how they came does not show.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tamis::plan::solve;
+use tamis::{Goal, Hash, HashId, Hasher, Keyed, Means, Settings, Shape, Static};
+
+use crate::keys::{Form, Random};
+use crate::members::bytes;
+use crate::{Effort, Subject, variants};
+
+/// Whatever order they come in and however often, on any number of threads; and the shape is made
+/// for how many they are.
+pub fn order_and_copies_do_not_show<F: Subject + Static>() {
+    let effort = Effort::now();
+    let mut random = Random::new(61);
+    for settings in variants::<F::Shape>() {
+        for keys in [0, 1, 2, 17, 1000, 30_000, effort.times(100_000, 6_000_000)] {
+            let hasher = Hasher::new(HashId::Fast, random.seed());
+            let mut members = Form::Integers.hashes(&hasher, 0, keys);
+            let fit = |keys| solve::<F::Shape>(Goal::KeysFpr { keys, fpr: 0.01 }, &settings);
+            let build = |threads, members: &[Hash]| {
+                let means = Means::new().with_threads(threads);
+                F::build_fitting(&means, fit, members).expect("there is a shape")
+            };
+            let once = build(1, &members);
+            assert_eq!((once.len(), once.shape().keys()), (keys, keys));
+            let given = F::build(fit(keys).expect("there is a shape"), &members[..]);
+            let once = bytes(&Keyed::new(hasher, once));
+            assert!(bytes(&Keyed::new(hasher, given.expect("room"))) == once, "{settings:?}");
+            for _ in 0..keys / 2 {
+                let copy = members[random.below(keys as usize)];
+                members.push(copy);
+            }
+            for at in (1..members.len()).rev() {
+                members.swap(at, random.below(at + 1));
+            }
+            let shuffled = bytes(&Keyed::new(hasher, build(3, &members)));
+            assert!(shuffled == once, "{keys} keys in another order, {settings:?}");
+        }
+    }
+}
+
+/// Room that is not used costs no answer.
+pub fn fewer_keys_than_it_is_for_are_fine<F: Subject + Static>() {
+    let mut random = Random::new(62);
+    for settings in variants::<F::Shape>() {
+        for most in [1, 100, 20_000] {
+            let goal = Goal::KeysFpr { keys: most, fpr: 0.01 };
+            let shape = solve::<F::Shape>(goal, &settings).expect("there is a shape");
+            for keys in [0, 1, most / 3, most - 1] {
+                let hasher = Hasher::new(HashId::Fast, random.seed());
+                let members = Form::Integers.hashes(&hasher, 0, keys);
+                let filter = F::build(shape.clone(), &members[..]).expect("room");
+                assert!(filter.len() == keys && *filter.shape() == shape);
+                assert!(members.iter().all(|key| filter.contains(*key)));
+            }
+        }
+    }
+}
+
+/// Whoever watches sees the number of placed keys grow to all of them.
+pub fn progress_ends_with_all_keys<F: Subject + Static>() {
+    const KEYS: u64 = 50_000;
+    let hasher = Hasher::new(HashId::Fast, [63, 64]);
+    let members = Form::Integers.hashes(&hasher, 0, KEYS);
+    for threads in [1, 2] {
+        let placed = AtomicU64::new(0);
+        let watcher = |now, all| {
+            assert_eq!(all, KEYS);
+            assert!(placed.swap(now, Ordering::Relaxed) <= now, "it went back");
+        };
+        let means = Means::new().with_threads(threads).with_watcher(&watcher);
+        let fit = |keys| solve(Goal::KeysFpr { keys, fpr: 0.01 }, &Settings::default());
+        F::build_fitting(&means, fit, &members[..]).expect("there is a shape");
+        assert_eq!(placed.into_inner(), KEYS);
+    }
+}
