@@ -50,7 +50,7 @@ use format::{Name, Reader, Writer};
 use super::usize_words;
 use crate::error::Error;
 use crate::filter::{Build, Filter, KeySource, Means, Persist, Static};
-use crate::gather::{Gathered, Gathering, Record, gather};
+use crate::gather::{Gathering, Record, gather};
 use crate::hash::Hash;
 use crate::plan::{Figures, MAX_KEYS, Setting, Settings, Shape};
 
@@ -73,7 +73,7 @@ const PLAIN: u64 = 1 << 14;
 /// Keys of a shard at the most: many shards to share out, few ends, of 30 free slots each.
 const SHARD: u64 = 1 << 18;
 /// Enough for the most keys there can be, each layer a seventeenth of the one before.
-const LAYERS: usize = 12;
+const LAYERS: usize = 10;
 /// Seed numbers that the last layer may try.
 const SEEDS: u64 = 256;
 const MAX_BLOCKS: u64 = 1 << 44;
@@ -93,14 +93,13 @@ pub enum Form {
 /// Slots in `2^bits` shards, one after the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Layer {
-    /// The first slot's number among those of all layers.
-    first: u64,
     bits: u32,
     /// Slots of a shard.
     slots: u64,
 }
 
 impl Layer {
+    #[inline(always)]
     fn all_slots(&self) -> u64 {
         self.slots << self.bits
     }
@@ -109,7 +108,7 @@ impl Layer {
     #[inline(always)]
     fn start(&self, digest: u64) -> u64 {
         let shard = digest >> 1 >> (63 - self.bits);
-        self.first + shard * self.slots + self.start_in_shard(digest)
+        shard * self.slots + self.start_in_shard(digest)
     }
 
     #[inline(always)]
@@ -166,10 +165,8 @@ impl RibbonShape {
     /// From each layer's shards, in bits, and the blocks of a shard.
     fn of(width: u32, form: Form, keys: u64, sizes: &[(u32, u64)]) -> Self {
         let mut layers = [Layer::default(); LAYERS];
-        let mut first = 0;
         for (layer, (bits, blocks)) in layers.iter_mut().zip(sizes) {
-            *layer = Layer { first, bits: *bits, slots: blocks * BLOCK };
-            first += layer.all_slots();
+            *layer = Layer { bits: *bits, slots: blocks * BLOCK };
         }
         Self { width, form, keys, layers, last: sizes.len() - 1 }
     }
@@ -188,17 +185,21 @@ impl RibbonShape {
         &self.layers[self.last]
     }
 
+    /// Slots of the layers with cuts.
+    fn cut_slots(&self) -> u64 {
+        self.layers[..self.last].iter().map(Layer::all_slots).sum()
+    }
+
     fn slots(&self) -> u64 {
-        self.last().first + self.last().all_slots()
+        self.cut_slots() + self.last().all_slots()
     }
 
     fn words(&self) -> u64 {
         self.slots() / BLOCK * u64::from(self.width)
     }
 
-    /// Cuts are those of all layers but the last, and lie as the buckets do.
     fn cut_words(&self) -> u64 {
-        (self.last().first / BUCKET * u64::from(CUT_BITS)).div_ceil(64)
+        (self.cut_slots() / BUCKET * u64::from(CUT_BITS)).div_ceil(64)
     }
 }
 
@@ -215,7 +216,7 @@ fn spare(keys: u64, bits: u32) -> u64 {
 /// Keys that a plain layer of so many blocks takes with at least one seed in five.
 fn plain_keys(blocks: u64) -> u64 {
     let slots = blocks * BLOCK;
-    (slots - 1 - slots / 48).saturating_sub(slots * slots >> 21)
+    (slots - 1 - slots / 48).saturating_sub((slots * slots) >> 21)
 }
 
 /// The fewest blocks of a homogeneous shard: in less the ends weigh too much to state the rate.
@@ -314,20 +315,22 @@ impl Ribbon {
     #[inline(always)]
     fn question(&self, mut digest: u64) -> Question {
         let shape = &self.shape;
+        let mut first = 0;
         for layer in &shape.layers[..shape.last] {
-            let slot = layer.start(digest);
+            let slot = first + layer.start(digest);
             let cut = packed::get(&self.cuts, CUT_BITS, slot / BUCKET);
             if slot % BUCKET >= CUT[cut as usize] {
                 let (coefficients, value) = row(digest, shape);
                 return Question { slot, coefficients, value };
             }
             digest = remix(digest, 0);
+            first += layer.all_slots();
         }
         if shape.form == Form::Bumped {
             digest = remix(digest, self.seed);
         }
         let (coefficients, value) = row(digest, shape);
-        Question { slot: shape.last().start(digest), coefficients, value }
+        Question { slot: first + shape.last().start(digest), coefficients, value }
     }
 
     /// The first keys' questions, their memory asked for.
@@ -421,12 +424,23 @@ impl Static for Ribbon {
         // Who watches is told of the first layer, where nearly all keys are.
         let quietly = means.clone().with_watcher(&|_, _| ());
         let mut rest = table.to_mut();
-        for (i, layer) in shape.layers[..shape.last].iter().enumerate() {
+        let mut bucket = 0;
+        for layer in &shape.layers[..shape.last] {
+            let means = if bucket == 0 { means } else { &quietly };
             let words = layer.all_slots() / BLOCK * u64::from(shape.width);
             let (part, more) = rest.split_at_mut(words as usize);
             rest = more;
-            let means = if i == 0 { means } else { &quietly };
-            gathered = fill(means, &shape, layer, gathered, part, cuts.to_mut())?;
+            let fill = |_, records: &[_], part: &mut [_]| fill(&shape, layer, records, part);
+            let filled = gathered.solve(means, layer.bits, part, fill)?;
+            let mut next = Gathering::new(&quietly);
+            for (cut, bumped) in filled {
+                for cut in cut {
+                    packed::set(cuts.to_mut(), CUT_BITS, bucket, cut.into());
+                    bucket += 1;
+                }
+                next.extend(bumped.into_iter().map(|[digest]| [remix(digest, 0)]))?;
+            }
+            gathered = next.finish()?;
         }
         let means = if shape.last == 0 { means } else { &quietly };
         let last = shape.last();
@@ -447,32 +461,8 @@ impl Static for Ribbon {
     }
 }
 
-/// Fills a layer with cuts; what comes back is bumped, as the next layer has it.
-fn fill(
-    means: &Means<'_>,
-    shape: &RibbonShape,
-    layer: &Layer,
-    gathered: Gathered<1>,
-    table: &mut [u64],
-    cuts: &mut [u64],
-) -> Result<Gathered<1>, Error> {
-    let solved = gathered.solve(means, layer.bits, table, |_, records, part| {
-        fill_shard(shape, layer, records, part)
-    })?;
-    let mut bumped = Gathering::new(means);
-    let mut bucket = layer.first / BUCKET;
-    for (cut, left) in solved {
-        for cut in cut {
-            packed::set(cuts, CUT_BITS, bucket, cut.into());
-            bucket += 1;
-        }
-        bumped.extend(left.into_iter().map(|[digest]| [remix(digest, 0)]))?;
-    }
-    bumped.finish()
-}
-
 /// One shard of a layer with cuts: the cut of each bucket, by number, and the records before them.
-fn fill_shard(
+fn fill(
     shape: &RibbonShape,
     layer: &Layer,
     records: &[Record<1>],
@@ -620,7 +610,7 @@ impl Persist for Ribbon {
             let bits = fields.next(0..=MAX_SHARD_BITS.into(), "shards")? as u32;
             let blocks = fields.next(1..=MAX_BLOCKS >> bits, "blocks a shard")?;
             all += blocks << bits;
-            if layer < count && blocks * BLOCK % BUCKET != 0 {
+            if layer < count && !(blocks * BLOCK).is_multiple_of(BUCKET) {
                 return Err(from.corrupt("half a bucket").into());
             }
             sizes.push((bits, blocks));
@@ -638,7 +628,7 @@ impl Persist for Ribbon {
 
     fn validate(&self) -> Result<(), Error> {
         let corrupt = |what| Err(format::Error::Corrupt { at: 0, what }.into());
-        let cut_bits = self.shape.last().first / BUCKET * u64::from(CUT_BITS);
+        let cut_bits = self.shape.cut_slots() / BUCKET * u64::from(CUT_BITS);
         if !bits::set::ends_at(&self.cuts, cut_bits) {
             return corrupt("bits are set past the end");
         }
@@ -708,7 +698,7 @@ mod tests {
         records.sort_unstable();
         let half = records.partition_point(|[digest]| digest >> 63 == 0);
         let mut part = vec![0; (layer.slots / BLOCK * 16) as usize];
-        let (cuts, bumped) = fill_shard(&shape, layer, &records[..half], &mut part).unwrap();
+        let (cuts, bumped) = fill(&shape, layer, &records[..half], &mut part).unwrap();
         assert_eq!(cuts.len() as u64, layer.slots / BUCKET);
         assert!((0..3).all(|cut| cuts.contains(&cut)), "all cuts are used");
         let mut expected = records[..half].to_vec();
@@ -731,7 +721,7 @@ mod tests {
             // all that one bucket of the first should have taken.
             let near = digests(1 << 40..(1 << 40) + keys);
             let steps = digests((0..keys).map(|i| i * (u64::MAX / keys)));
-            let few = digests((0..keys).map(|i| i % 7 << 61));
+            let few = digests((0..keys).map(|i| (i % 7) << 61));
             for (members, listed) in [(near, keys == layered), (steps, false), (few, false)] {
                 let filter = Ribbon::build(shape.clone(), &members[..]).unwrap();
                 filter.validate().unwrap();
