@@ -16,7 +16,7 @@
 //! | figure | |
 //! | --- | --- |
 //! | bits a key | r · 1.003 at a rate of 2^-r for millions of keys: 8.02 for 1/256; r · 1.03 for thousands |
-//! | cache lines | 2 side by side for r up to 8, in one page but for 1 query in 60; the cuts stay in the cache |
+//! | cache lines | 2 side by side for r up to 8, in one page but for 1 query in 64; the cuts stay in the cache |
 //! | building | gathering and sorting, then some 60 ns a key |
 //! | failure | none: what cannot be placed is listed, which no honest set of keys needs |
 //!
@@ -29,11 +29,13 @@
 //! that it has the right r bits is 2^-r, exactly, at any load.
 //!
 //! Up to 16384 keys, and what is left of more, are a plain ribbon without cuts, with 2 to 3 % more
-//! slots than keys; about one seed number in three makes every key fit, and they are tried in order.
+//! slots than keys. Seed numbers are tried in order until every key fits: 1.3 on average for 62
+//! keys, 1.5 for 1000, 3.7 for 16384.
 //!
 //! `form=2` is the homogeneous ribbon: every fingerprint is 0 and the free slots are filled at
 //! random, so nothing ever fails and nothing is bumped. It needs slots to spare, because
-//! a stranger gets in also where its row is a sum of the keys' rows.
+//! a stranger gets in also where its row is a sum of the keys' rows: r · 1.11 bits a key at r = 8,
+//! for a rate a little above 2^-r.
 //!
 //! Nothing can be added or removed. Keys whose digests were made to collide end up in the list of
 //! digests: the filter is larger then, and right.
@@ -207,13 +209,14 @@ fn shard_bits(keys: u64) -> u32 {
     keys.div_ceil(SHARD).next_power_of_two().trailing_zeros()
 }
 
-/// Keys that go to the next layer although there is a slot for them, but for one set in millions:
-/// measured, with 30 free slots at the end of a shard and 0.03 % elsewhere.
+/// Keys that go to the next layer although there is a slot for them, at the most: 30 at the end of
+/// a shard and 0.03 % of the others on average, six standard deviations, and a bucket that takes
+/// nothing. Of 12,000 sets of 16,385 to 310,000 keys none came near.
 fn spare(keys: u64, bits: u32) -> u64 {
     (30 << bits) + keys / 2800 + keys.isqrt() * 3 / 4 + 100
 }
 
-/// Keys that a plain layer of so many blocks takes with at least one seed in five.
+/// Keys that a plain layer of so many blocks takes with at least one seed in four.
 fn plain_keys(blocks: u64) -> u64 {
     let slots = blocks * BLOCK;
     (slots - 1 - slots / 48).saturating_sub((slots * slots) >> 21)
@@ -681,6 +684,7 @@ mod tests {
                     let filter = Ribbon::build(shape.clone(), &members[..]).unwrap();
                     filter.validate().unwrap();
                     assert!(filter.overflow.is_empty(), "{keys} keys, seed {seed}");
+                    assert!(filter.seed < 64, "{keys} keys, seed {seed}");
                     assert!(members.iter().all(|key| filter.contains(*key)));
                 }
             }
