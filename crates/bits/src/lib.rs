@@ -12,12 +12,14 @@
 //! | `range.rs` | a hash to a place: multiply, keep the high half |
 //! | `select.rs` | counting and finding the set bits of a word |
 //! | `set.rs` | words as sets of bits: union, intersection, counting |
+//! | `band.rs` | linear systems over GF(2) whose rows are narrow bands, and their solutions |
 //! | `unaligned.rs` | bytes of an array of words, from any byte on |
 //! | `peel.rs` | a cell for each record: the graphs and the peeling behind the static kinds |
 //! | `prefetch.rs` | ask for a cache line before it is needed |
 //! | `simd/` | 256-bit split blocks, in AVX-512, AVX2 and portable twins |
 
 mod atomic;
+pub mod band;
 pub mod lanes;
 pub mod packed;
 pub mod peel;

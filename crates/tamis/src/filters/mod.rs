@@ -15,6 +15,7 @@ pub mod morton;
 mod peeled;
 pub mod quotient;
 pub mod removable_tinyset;
+pub mod ribbon;
 pub mod split_block_bloom;
 mod tiny_block;
 pub mod tinyset;
@@ -51,6 +52,7 @@ macro_rules! registry {
             11 removable_tinyset RemovableTinySet { insert remove overload } "Einziger, Friedman 2015";
             12 binary_fuse BinaryFuse { static } "Graf, Lemire 2022";
             13 xor Xor { static } "Graf, Lemire 2020";
+            14 ribbon Ribbon { static } "Dillinger, Walzer 2021; with Hübschle-Schneider, Sanders 2022";
         }
     };
 }

@@ -1,0 +1,397 @@
+//! Linear systems over GF(2) in which an equation meets only 64 neighbouring unknowns, and the dot
+//! products that their solutions are asked for.
+//!
+//! ```text
+//! unknowns   0 1 2 3 …                                    a row: 64 coefficients from `start` on,
+//! row a        1 0 1 1 0 … 1                              the first of them 1, and a value
+//! row b          1 1 0 1 1 … 0
+//! row c              1 0 1 1 1 … 1          Σ coefficients · unknowns = value, for each of r bits
+//! ```
+//!
+//! A [`Band`] takes rows one by one and keeps them in echelon form: slot `i` holds the row whose
+//! first 1 is at `i`. A row whose slot is taken has that slot's row added to it, which moves its
+//! first 1 to the right; in the end it finds a free slot, or nothing is left of it. No row in a slot ever
+//! changes, so the last ones can be taken back by emptying their slots.
+//!
+//! Solving runs from the last slot to the first. The unknowns have `width` bits each, and are laid
+//! out for the question *what is the dot product from slot s on?*:
+//!
+//! ```text
+//! block b = slots 64b … 64b+63:   │ bit 0 of each │ bit 1 of each │ … │ bit r-1 of each │   r words
+//! ```
+//!
+//! A window of 64 slots lies in two blocks at the most; for widths up to 8 that is two cache lines, side
+//! by side. A dot product is two ANDs, a XOR and a parity for each bit, eight bits at once in a
+//! 512-bit register.
+
+#[cfg(target_arch = "x86_64")]
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+use crate::OutOfMemory;
+
+/// Unknowns that a row may meet, slots of a block, bits of a word.
+pub const BAND: usize = 64;
+
+/// What has become of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Row {
+    /// It is in this slot.
+    Placed(usize),
+    /// The rows that are there say the same already.
+    Implied,
+    /// The rows that are there say otherwise: it was not taken.
+    Clash,
+}
+
+/// Rows in echelon form.
+#[derive(Debug)]
+pub struct Band {
+    /// Coefficients from the slot on, the lowest bit being the slot's own, and the value. No
+    /// coefficients: a free slot.
+    rows: Vec<[u64; 2]>,
+}
+
+impl Band {
+    /// No rows over so many unknowns.
+    pub fn new(slots: usize) -> Result<Self, OutOfMemory> {
+        let mut rows = Vec::new();
+        let bytes = (slots as u64).saturating_mul(16);
+        rows.try_reserve_exact(slots).map_err(|_| OutOfMemory { bytes })?;
+        rows.resize(slots, [0; 2]);
+        Ok(Self { rows })
+    }
+
+    /// Empties every slot.
+    pub fn clear(&mut self) {
+        self.rows.fill([0; 2]);
+    }
+
+    /// Adds the row with `coefficients` from slot `start` on, the lowest of which must be 1.
+    ///
+    /// # Panics
+    /// If a coefficient lies past the last slot.
+    #[inline]
+    pub fn insert(&mut self, mut start: usize, mut coefficients: u64, mut value: u64) -> Row {
+        debug_assert!(coefficients & 1 == 1, "a row begins with a 1");
+        loop {
+            let [there, says] = self.rows[start];
+            if there == 0 {
+                self.rows[start] = [coefficients, value];
+                return Row::Placed(start);
+            }
+            coefficients ^= there;
+            value ^= says;
+            if coefficients == 0 {
+                return if value == 0 { Row::Implied } else { Row::Clash };
+            }
+            let zeros = coefficients.trailing_zeros();
+            coefficients >>= zeros;
+            start += zeros as usize;
+        }
+    }
+
+    /// Takes a row back. Rows that came after it must have been taken back before.
+    #[inline]
+    pub fn remove(&mut self, slot: usize) {
+        self.rows[slot] = [0; 2];
+    }
+
+    /// Unknowns of `width` bits that satisfy all rows, in blocks; where a slot is free its unknown
+    /// is what `free` says.
+    ///
+    /// # Panics
+    /// If the slots are no whole blocks, or `out` is not as long as the blocks.
+    pub fn solve(&self, width: u32, free: impl Fn(usize) -> u64 + Copy, out: &mut [u64]) {
+        assert!(self.rows.len().is_multiple_of(BAND), "whole blocks");
+        assert_eq!(out.len(), self.rows.len() / BAND * width as usize, "a word a bit a block");
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        if has_avx512() {
+            // SAFETY: the machine has what the function is compiled for: asked just above.
+            return unsafe { solve_avx512(&self.rows, width, free, out) };
+        }
+        solve(&self.rows, width, free, out);
+    }
+}
+
+/// Columns that are worked on together.
+const TOGETHER: usize = 8;
+
+/// From the last slot to the first, eight columns at a time. `ahead[j]` is bit `j` of the 64
+/// unknowns from the slot on, so that after a block's first slot it is a word of the block.
+#[inline(always)]
+fn solve(rows: &[[u64; 2]], width: u32, free: impl Fn(usize) -> u64, out: &mut [u64]) {
+    let width = width as usize;
+    for column in (0..width).step_by(TOGETHER) {
+        let mut ahead = [0u64; TOGETHER];
+        for (slot, [coefficients, value]) in rows.iter().enumerate().rev() {
+            let known = if *coefficients == 0 { free(slot) } else { *value };
+            let known = known >> column;
+            for (j, ahead) in ahead.iter_mut().enumerate() {
+                *ahead <<= 1;
+                let rest = u64::from((*ahead & coefficients).count_ones());
+                *ahead |= (rest ^ known >> j) & 1;
+            }
+            if slot % BAND == 0 {
+                let block = &mut out[slot / BAND * width..][column..width];
+                block.iter_mut().zip(ahead).for_each(|(word, ahead)| *word = ahead);
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512vl,avx512vpopcntdq,popcnt")]
+fn solve_avx512(rows: &[[u64; 2]], width: u32, free: impl Fn(usize) -> u64, out: &mut [u64]) {
+    solve(rows, width, free, out);
+}
+
+/// A question to a solution: whether the dot product with `coefficients` from `slot` on is `value`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Question {
+    /// The first slot.
+    pub slot: u64,
+    /// The coefficients from there on, lowest first.
+    pub coefficients: u64,
+    /// No larger than an unknown.
+    pub value: u64,
+}
+
+/// The words of the one or two blocks that a window lies in, where the second begins in them, and
+/// each one's share of the coefficients. A window that is a block has no second one: it meets the
+/// first again, with nothing to ask of it.
+#[inline(always)]
+fn window<'a>(words: &'a [u64], width: usize, question: &Question) -> (&'a [u64], usize, [u64; 2]) {
+    let (block, shift) = (question.slot as usize / BAND, question.slot as usize % BAND);
+    let (first, second) = (block * width, if shift == 0 { 0 } else { width });
+    let low = question.coefficients << shift;
+    let high = question.coefficients >> 1 >> (BAND - 1 - shift);
+    (&words[first..first + second + width], second, [low, high])
+}
+
+/// Asks one question of a solution of `width` bits.
+///
+/// # Panics
+/// If the window reaches past the end.
+#[inline(always)]
+pub fn holds(words: &[u64], width: u32, question: Question) -> bool {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if has_avx512() {
+        let Question { slot, coefficients, value } = question;
+        // SAFETY: the machine has what the function is compiled for: asked just above.
+        return unsafe { holds_avx512(words, width, slot, coefficients, value) };
+    }
+    holds_portable(words, width, &question)
+}
+
+/// Most strangers are told by the first bits.
+#[inline(always)]
+fn holds_portable(words: &[u64], width: u32, question: &Question) -> bool {
+    let (blocks, second, [low, high]) = window(words, width as usize, question);
+    blocks.iter().zip(&blocks[second..]).enumerate().all(|(j, (first, second))| {
+        let product = u64::from((first & low ^ second & high).count_ones()) & 1;
+        product == question.value >> j & 1
+    })
+}
+
+/// Takes what it asks in registers: with the question in memory a query of a table in the cache
+/// takes a tenth longer.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx512f,avx512vpopcntdq")]
+fn holds_avx512(words: &[u64], width: u32, slot: u64, coefficients: u64, value: u64) -> bool {
+    use std::arch::x86_64::{
+        _mm512_and_si512, _mm512_maskz_loadu_epi64, _mm512_popcnt_epi64, _mm512_set1_epi64,
+        _mm512_test_epi64_mask, _mm512_xor_si512,
+    };
+    let width = width as usize;
+    let question = Question { slot, coefficients, value };
+    let (blocks, second, [low, high]) = window(words, width, &question);
+    let low = _mm512_set1_epi64(low.cast_signed());
+    let high = _mm512_set1_epi64(high.cast_signed());
+    let one = _mm512_set1_epi64(1);
+    let agree = |column: usize| {
+        let columns = 0xffu8 >> TOGETHER.saturating_sub(width - column);
+        // SAFETY: `column` is less than `width`, and each block has `width` words.
+        let first = unsafe { blocks.as_ptr().add(column) };
+        // SAFETY: as above: the last block begins at `second`.
+        let second = unsafe { first.add(second) };
+        // SAFETY: loads the words of `columns`, which end with the block at the latest.
+        let first = unsafe { _mm512_maskz_loadu_epi64(columns, first.cast()) };
+        // SAFETY: as above.
+        let second = unsafe { _mm512_maskz_loadu_epi64(columns, second.cast()) };
+        let met = _mm512_xor_si512(_mm512_and_si512(first, low), _mm512_and_si512(second, high));
+        let product = _mm512_test_epi64_mask(_mm512_popcnt_epi64(met), one);
+        product == (value >> column) as u8 & columns
+    };
+    agree(0) && (width <= TOGETHER || (TOGETHER..width).step_by(TOGETHER).all(agree))
+}
+
+/// `out[i]` = whether question `i` holds, as [`holds`] says.
+///
+/// # Panics
+/// If a window reaches past the end, or `out` is shorter than the questions.
+pub fn hold_each(words: &[u64], width: u32, questions: &[Question], out: &mut [bool]) {
+    assert!(out.len() >= questions.len(), "an answer for each question");
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if has_avx512() {
+        // SAFETY: the machine has what the function is compiled for: asked just above.
+        return unsafe { hold_each_avx512(words, width, questions, out) };
+    }
+    for (question, out) in questions.iter().zip(out) {
+        *out = holds_portable(words, width, question);
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512vpopcntdq")]
+fn hold_each_avx512(words: &[u64], width: u32, questions: &[Question], out: &mut [bool]) {
+    for (question, out) in questions.iter().zip(out) {
+        let Question { slot, coefficients, value } = *question;
+        *out = holds_avx512(words, width, slot, coefficients, value);
+    }
+}
+
+/// Whether the machine counts the bits of eight words at once, remembered in a byte: to ask the
+/// standard library four times takes as long as a dot product.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn has_avx512() -> bool {
+    static KNOWN: AtomicU8 = AtomicU8::new(ASK);
+    const ASK: u8 = 0;
+    const YES: u8 = 1;
+    const NO: u8 = 2;
+    #[cold]
+    fn ask() -> bool {
+        let yes = is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("avx512vpopcntdq")
+            && is_x86_feature_detected!("popcnt");
+        KNOWN.store(if yes { YES } else { NO }, Relaxed);
+        yes
+    }
+    match KNOWN.load(Relaxed) {
+        YES => true,
+        NO => false,
+        _ => ask(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packed::mask;
+    use crate::range::{mix, scale};
+
+    /// Rows with starts all over the slots, each with a value.
+    fn rows(slots: usize, count: u64, seed: u64) -> impl Iterator<Item = (usize, u64, u64)> {
+        let starts = (slots - BAND + 1) as u64;
+        (0..count).map(move |i| {
+            let x = mix(i << 20 | seed);
+            (scale(x, starts) as usize, mix(x) | 1, mix(x ^ 5))
+        })
+    }
+
+    /// The definition: the XOR of the unknowns where a coefficient is 1.
+    fn product(words: &[u64], width: u32, start: usize, coefficients: u64) -> u64 {
+        let unknown = |slot: usize| {
+            (0..width as usize).fold(0, |value, j| {
+                value | (words[slot / BAND * width as usize + j] >> (slot % BAND) & 1) << j
+            })
+        };
+        (0..BAND).filter(|i| coefficients >> i & 1 == 1).fold(0, |sum, i| sum ^ unknown(start + i))
+    }
+
+    #[test]
+    fn every_system_that_is_accepted_is_solved() {
+        for width in [1, 2, 5, 7, 8, 9, 16, 31, 32, 64] {
+            for (slots, seed) in [(64, 1), (128, 2), (192, 3), (640, 4), (6400, 5)] {
+                let mut band = Band::new(slots).unwrap();
+                let mut kept = Vec::new();
+                let (mut implied, mut clashes) = (0, 0);
+                for (start, coefficients, value) in rows(slots, slots as u64 * 11 / 10, seed) {
+                    let value = value & mask(width);
+                    match band.insert(start, coefficients, value) {
+                        Row::Placed(slot) => assert!((start..start + slots).contains(&slot)),
+                        Row::Implied => implied += 1,
+                        Row::Clash => {
+                            clashes += 1;
+                            continue;
+                        }
+                    }
+                    kept.push((start, coefficients, value));
+                }
+                assert!(clashes > 0 && (width > 2 || implied > 0), "more rows than unknowns");
+                let mut words = vec![0; slots / BAND * width as usize];
+                band.solve(width, |slot| mix(slot as u64), &mut words);
+                for (start, coefficients, value) in kept {
+                    assert_eq!(product(&words, width, start, coefficients), value);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rows_that_are_taken_back_leave_no_trace() {
+        let mut band = Band::new(640).unwrap();
+        let mut rows = rows(640, 500, 6);
+        rows.by_ref().take(300).for_each(|(s, c, v)| _ = band.insert(s, c, v));
+        let before = band.rows.clone();
+        let placed: Vec<_> = rows.map(|(s, c, v)| band.insert(s, c, v)).collect();
+        for row in placed.into_iter().rev() {
+            if let Row::Placed(slot) = row {
+                band.remove(slot);
+            }
+        }
+        assert_eq!(band.rows, before);
+        band.clear();
+        assert_eq!(band.rows, [[0; 2]; 640]);
+    }
+
+    #[test]
+    fn free_unknowns_are_as_told() {
+        let mut words = [0; 2 * 32];
+        Band::new(128).unwrap().solve(32, |slot| mix(slot as u64), &mut words);
+        for slot in 0..65 {
+            assert_eq!(product(&words, 32, slot, 1), mix(slot as u64) & mask(32));
+        }
+    }
+
+    /// The twins and the definition, with windows at every place of a block, the last among them.
+    #[test]
+    fn twins_agree() {
+        for width in 1..=64 {
+            let blocks = 5;
+            let words: Vec<u64> = (0..blocks * u64::from(width)).map(mix).collect();
+            let starts = blocks as usize * BAND - BAND;
+            let questions: Vec<Question> = (0..=starts)
+                .map(|start| {
+                    let coefficients = mix(start as u64 ^ 77);
+                    let value = product(&words, width, start, coefficients);
+                    // Every other one is wrong, in one bit.
+                    let wrong = (start as u64 % 2) << (mix(start as u64) % u64::from(width));
+                    Question { slot: start as u64, coefficients, value: value ^ wrong }
+                })
+                .collect();
+            let mut out = vec![false; questions.len()];
+            hold_each(&words, width, &questions, &mut out);
+            for (i, question) in questions.iter().enumerate() {
+                assert_eq!(out[i], i % 2 == 0, "width {width}, {question:?}");
+                assert_eq!(holds(&words, width, *question), out[i]);
+                assert_eq!(holds_portable(&words, width, question), out[i]);
+            }
+        }
+        let (rows, mut twin) = (Band::new(320).unwrap(), vec![0; 5 * 20]);
+        let mut words = twin.clone();
+        rows.solve(20, |slot| mix(slot as u64), &mut words);
+        solve(&rows.rows, 20, |slot| mix(slot as u64), &mut twin);
+        assert_eq!(words, twin);
+    }
+
+    #[test]
+    fn a_window_past_the_end_panics() {
+        for slot in [65, 128, 1 << 40, u64::MAX] {
+            let question = Question { slot, coefficients: 1, value: 0 };
+            assert!(std::panic::catch_unwind(|| holds(&[0; 16], 8, question)).is_err());
+        }
+    }
+}
