@@ -134,7 +134,11 @@ impl Formula {
         self.add(clause)?;
         if self.clauses() > before {
             let mirror: Vec<i32> = clause.iter().map(|literal| -literal).collect();
-            self.add(&mirror)?;
+            if let Err(full) = self.add(&mirror) {
+                self.starts.pop();
+                self.literals.truncate(self.starts[before] as usize);
+                return Err(full);
+            }
             self.nae += 1;
         }
         Ok(())
@@ -146,6 +150,7 @@ impl Formula {
         if clause.is_empty() {
             return Err(Error::Empty);
         }
+        let mut always_true = false;
         for literal in clause {
             let variable = literal.unsigned_abs();
             if variable == 0 || variable > self.vars {
@@ -153,10 +158,8 @@ impl Formula {
             }
             let code = 2 * (variable - 1) + u32::from(*literal < 0);
             let own = &self.literals[start..];
-            if own.contains(&(code ^ 1)) {
-                return Ok(false);
-            }
-            if own.contains(&code) {
+            always_true |= own.contains(&(code ^ 1));
+            if always_true || own.contains(&code) {
                 continue;
             }
             if own.len() == MAX_LENGTH {
@@ -167,7 +170,7 @@ impl Formula {
             }
             self.literals.push(code);
         }
-        Ok(true)
+        Ok(!always_true)
     }
 
     /// How many variables there are, in use or not.
@@ -308,17 +311,17 @@ mod tests {
         assert_eq!(formula.add(&[]), Err(Error::Empty));
         assert_eq!(formula.add(&[1, 0]), Err(Error::Variable { variable: 0, vars: 100 }));
         assert_eq!(formula.add(&[5, 101]), Err(Error::Variable { variable: 101, vars: 100 }));
-        assert_eq!(
-            formula.add(&[i32::MIN]),
-            Err(Error::Variable { variable: 1 << 31, vars: 100 })
-        );
+        assert_eq!(formula.add(&[i32::MIN]), Err(Error::Variable { variable: 1 << 31, vars: 100 }));
+        assert_eq!(formula.add(&[5, -5, 101]), Err(Error::Variable { variable: 101, vars: 100 }));
         assert_eq!(formula.add(&long), Err(Error::TooLong));
         assert_eq!(formula.add_nae(&[]), Err(Error::Empty));
         assert_eq!(formula.add_nae(&[7, 7]), Err(Error::Empty));
         assert_eq!(formula.add_nae(&[7, 101]), Err(Error::Variable { variable: 101, vars: 100 }));
         assert_eq!(formula, before);
         formula.add(&long[..63]).unwrap();
-        assert!(Formula::new(MAX_VARS + 1).is_err() && Formula::from_clauses([[i32::MIN]]).is_err());
+        assert!(
+            Formula::new(MAX_VARS + 1).is_err() && Formula::from_clauses([[i32::MIN]]).is_err()
+        );
     }
 
     #[test]

@@ -105,9 +105,11 @@ impl<'a> Partial<'a> {
     ///
     /// Only variables that occur are renamed, so it costs no more than there are literals.
     pub(crate) fn residual(&self) -> (Formula, Vec<u32>) {
-        rename(self.formula, |clause| self.open(clause).is_some(), |code| {
-            self.values[(code >> 1) as usize].is_none()
-        })
+        rename(
+            self.formula,
+            |clause| self.open(clause).is_some(),
+            |code| self.values[(code >> 1) as usize].is_none(),
+        )
     }
 }
 
@@ -129,4 +131,66 @@ pub(crate) fn rename(
     let mut smaller = formula.empty_over(used.len() as u32);
     clauses().for_each(|clause| smaller.push(codes(clause).map(new_name)));
     (smaller, used)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::{Clauses, Rng};
+
+    #[test]
+    fn what_is_released_was_never_there() {
+        let formula = Formula::random(Clauses::Or, 4, 50, 200, 1).unwrap();
+        let occurrences = Occurrences::of(&formula);
+        let fresh = Partial::new(&formula, &occurrences);
+        let mut partial = Partial::new(&formula, &occurrences);
+        let mut rng = Rng::new(1, 1);
+        for _ in 0..200 {
+            let code = rng.below(100) as u32;
+            match partial.value((code >> 1) as usize) {
+                None => partial.assign(code),
+                Some(_) => partial.release((code >> 1) as usize),
+            }
+            let set = (0..50).filter(|variable| partial.value(*variable).is_some()).count();
+            assert_eq!(partial.set(), set);
+        }
+        (0..50).for_each(|variable| partial.release(variable));
+        assert_eq!((partial.clauses, partial.values), (fresh.clauses, fresh.values));
+    }
+
+    #[test]
+    fn units_are_propagated_to_the_end() {
+        let formula =
+            Formula::from_clauses([vec![1], vec![-1, 2], vec![-1, -2, 3], vec![-3, 4, 5, 6]])
+                .unwrap();
+        let occurrences = Occurrences::of(&formula);
+        let mut partial = Partial::new(&formula, &occurrences);
+        assert!(partial.propagate());
+        let values: Vec<Option<bool>> = (0..6).map(|variable| partial.value(variable)).collect();
+        assert_eq!(values, [Some(true), Some(true), Some(true), None, None, None]);
+        let (open, names) = partial.residual();
+        assert_eq!(names, [3, 4, 5]);
+        assert_eq!(open, Formula::from_clauses([[1, 2, 3]]).unwrap());
+        // A forced value that is taken back is forced again.
+        partial.release(2);
+        assert!(partial.propagate());
+        assert_eq!(partial.value(2), Some(true));
+        partial.assign(2 * 3 + 1);
+        partial.assign(2 * 4 + 1);
+        assert!(partial.propagate());
+        assert_eq!(partial.value(5), Some(true));
+    }
+
+    #[test]
+    fn a_contradiction_is_seen() {
+        let formula = Formula::from_clauses([vec![1, 2], vec![1, -2], vec![-1, 3], vec![-1, -3]]);
+        let formula = formula.unwrap();
+        let occurrences = Occurrences::of(&formula);
+        for code in [0, 1] {
+            let mut partial = Partial::new(&formula, &occurrences);
+            assert!(partial.propagate());
+            partial.assign(code);
+            assert!(!partial.propagate());
+        }
+    }
 }

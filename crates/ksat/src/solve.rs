@@ -3,7 +3,7 @@
 use crate::formula::{Formula, Occurrences};
 use crate::partial::{Partial, rename};
 use crate::random::Rng;
-use crate::survey::{MAX_CLAUSE, Survey};
+use crate::survey::{End, MAX_CLAUSE, Survey};
 use crate::table::Plan;
 use crate::walk::{Lean, Walk, Weights};
 use crate::watch::{Meter, Watch, Why};
@@ -27,14 +27,7 @@ pub struct Settings<'a> {
 
 impl Default for Settings<'_> {
     fn default() -> Self {
-        Self {
-            seed: 0,
-            flips: 100_000_000,
-            sweeps: 20_000,
-            start: None,
-            lean: None,
-            plan: None,
-        }
+        Self { seed: 0, flips: 100_000_000, sweeps: 100_000, start: None, lean: None, plan: None }
     }
 }
 
@@ -88,7 +81,10 @@ pub struct GaveUp {
 pub fn solve(formula: &Formula, settings: &Settings<'_>, watch: &Watch<'_>) -> Outcome {
     let vars = formula.vars() as usize;
     assert!(settings.start.is_none_or(|start| start.len() == vars), "a value for every variable");
-    assert!(settings.lean.is_none_or(|lean| lean.towards.len() == vars), "a lean for every variable");
+    assert!(
+        settings.lean.is_none_or(|lean| lean.towards.len() == vars),
+        "a lean for every variable"
+    );
     let mut meter = Meter::new(watch, settings.flips, settings.sweeps);
     match simplified(formula, settings, &mut meter) {
         Ok(Some(assignment)) if formula.unsatisfied(&assignment) == 0 => {
@@ -121,11 +117,8 @@ fn simplified(
     // A contradiction here means that there is no solution. Not being one to say so, the solver
     // looks for one until its budget is spent.
     let contradiction = !partial.propagate();
-    let (open, open_names) = if contradiction {
-        rename(&used, |_| true, |_| true)
-    } else {
-        partial.residual()
-    };
+    let (open, open_names) =
+        if contradiction { rename(&used, |_| true, |_| true) } else { partial.residual() };
     let whole: Vec<usize> = open_names.iter().map(|name| names[*name as usize] as usize).collect();
     let start: Option<Vec<bool>> =
         settings.start.map(|start| whole.iter().map(|at| start[*at]).collect());
@@ -160,29 +153,55 @@ fn search(
     let coins = || (0..formula.vars()).map(|_| rng.coin()).collect();
     walk.start(settings.start.map_or_else(coins, <[bool]>::to_vec));
     if walk.run(&weights, settings.lean, plan.opening, &mut rng, meter)? {
-        return Ok(Some(walk.values().to_vec()));
+        return Ok(Some(walk.into_values()));
     }
     let surveyed = formula.longest() <= MAX_CLAUSE && formula.nae_clauses() == 0;
-    let mut surveys = plan.surveys.iter().chain(plan.surveys.last().into_iter().cycle());
-    while let (true, Some(how), true) = (surveyed, surveys.next(), meter.sweeps_left() > 0) {
+    let mut surveys = plan.surveys.iter().filter(|_| surveyed).cycle();
+    while let Some(how) = surveys.next()
+        && meter.sweeps_left() > 0
+        && meter.flips_left() > 0
+    {
         let mut survey = Survey::new(formula, &occurrences, &mut rng);
-        survey.run(*how, meter)?;
-        let suggested = |variable| {
-            survey.partial.value(variable).unwrap_or_else(|| {
-                let bias = survey.bias(variable);
-                if bias.abs() > 0.02 { bias > 0.0 } else { rng.coin() }
-            })
-        };
-        walk.start((0..formula.vars() as usize).map(suggested).collect());
-        // About as long as the survey took: a warning costs what a visit of a clause does.
-        let flips = survey.work / (formula.literals() as u64 / u64::from(formula.vars())).max(1);
-        if walk.run(&weights, settings.lean, flips.max(1), &mut rng, meter)? {
-            return Ok(Some(walk.values().to_vec()));
+        let end = survey.run(*how, meter)?;
+        let mut values = survey.suggestion(&mut rng);
+        if end == End::Silent && finish(&survey, &mut values, &weights, &mut rng, meter)? {
+            return Ok(Some(values));
         }
-        if meter.flips_left() == 0 {
-            return Ok(None);
+        walk.start(values);
+        let flips = survey.work / visits(formula);
+        if walk.run(&weights, settings.lean, flips.max(1), &mut rng, meter)? {
+            return Ok(Some(walk.into_values()));
+        }
+        if survey.partial.set() == 0 {
+            // It had nothing to say and would not have more the next time.
+            break;
         }
     }
     let found = walk.run(&weights, None, u64::MAX, &mut rng, meter)?;
-    Ok(found.then(|| walk.values().to_vec()))
+    Ok(found.then(|| walk.into_values()))
+}
+
+/// Walks over what a survey has left. Where it has fixed the right variables that is easy, while a
+/// walk over the whole formula would soon unfix them.
+fn finish(
+    survey: &Survey<'_>,
+    values: &mut [bool],
+    weights: &Weights,
+    rng: &mut Rng,
+    meter: &mut Meter<'_>,
+) -> Result<bool, Why> {
+    let (open, names) = survey.partial.residual();
+    let occurrences = Occurrences::of(&open);
+    let mut walk = Walk::new(&open, &occurrences);
+    walk.start(names.iter().map(|name| values[*name as usize]).collect());
+    let flips = survey.work / visits(&open) / 4;
+    let found = walk.run(weights, None, flips.max(1), rng, meter)?;
+    names.iter().zip(walk.into_values()).for_each(|(name, value)| values[*name as usize] = value);
+    Ok(found)
+}
+
+/// Clauses that a flip visits, on average. Each costs about what a warning does, so a survey's
+/// work divided by this is as many flips as take as long.
+fn visits(formula: &Formula) -> u64 {
+    (formula.literals() as u64 / u64::from(formula.vars().max(1))).max(1)
 }

@@ -50,7 +50,7 @@ const RENEW: u32 = 8;
 const SILENT_WARNING: f32 = 0.04;
 const SILENT_BIAS: f32 = 0.01;
 
-/// How to decimate.
+/// How survey propagation decimates.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Decimation {
     /// The share of all variables that a round fixes.
@@ -124,16 +124,16 @@ pub(crate) struct Survey<'a> {
 }
 
 impl<'a> Survey<'a> {
-    pub(crate) fn new(
-        formula: &'a Formula,
-        occurrences: &'a Occurrences,
-        rng: &mut Rng,
-    ) -> Self {
+    pub(crate) fn new(formula: &'a Formula, occurrences: &'a Occurrences, rng: &mut Rng) -> Self {
+        // So few that the products do not underflow, so strong that they differ widely: else
+        // all falls silent where there is much to say.
+        let warned = 20.0 * formula.vars() as f32 / formula.literals().max(1) as f32;
+        let first = || if rng.unit() < warned { rng.unit() * 0.95 } else { 0.0 };
         Self {
             formula,
             occurrences,
             partial: Partial::new(formula, occurrences),
-            warnings: (0..formula.literals()).map(|_| rng.unit() * 0.9).collect(),
+            warnings: std::iter::repeat_with(first).take(formula.literals()).collect(),
             products: vec![1.0; 2 * formula.vars() as usize + 2],
             groups: Default::default(),
             work: 0,
@@ -260,8 +260,19 @@ impl<'a> Survey<'a> {
     }
 
     /// How much more of the clusters have the variable true than false.
-    pub(crate) fn bias(&self, variable: usize) -> f32 {
+    fn bias(&self, variable: usize) -> f32 {
         lean(self.products[2 * variable], self.products[2 * variable + 1])
+    }
+
+    /// The values so far; for the others what they lean to, or a coin.
+    pub(crate) fn suggestion(&self, rng: &mut Rng) -> Vec<bool> {
+        let value = |variable| {
+            self.partial.value(variable).unwrap_or_else(|| {
+                let bias = self.bias(variable);
+                if bias.abs() > SILENT_BIAS { bias > 0.0 } else { rng.coin() }
+            })
+        };
+        (0..self.formula.vars() as usize).map(value).collect()
     }
 
     /// Gives the variables of the strongest bias their value; false if none has any.
@@ -399,4 +410,85 @@ fn sweep<const L: usize>(rows: &mut [Row], products: &mut [f32]) -> f32 {
         }
     }
     change.into_iter().fold(0.0, f32::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Clauses;
+    use crate::watch::Watch;
+
+    /// A warning by the definition: for each other literal, the products over all clauses but
+    /// this one.
+    fn by_definition(formula: &Formula, warnings: &[f32], edge: usize) -> f64 {
+        let clause = (0..formula.clauses()).rfind(|at| formula.start(*at) <= edge).unwrap();
+        let start = formula.start(clause);
+        let others = formula.clause(clause).iter().enumerate().filter(|(at, _)| start + at != edge);
+        let product = |code: u32| -> f64 {
+            let codes = formula.codes().iter().enumerate();
+            let within = start..start + formula.clause(clause).len();
+            let ours = codes.filter(|(at, other)| **other == code && !within.contains(at));
+            ours.map(|(at, _)| 1.0 - f64::from(warnings[at])).product()
+        };
+        others
+            .map(|(_, code)| {
+                let (same, opposite) = (product(*code), product(code ^ 1));
+                (1.0 - opposite) * same / (same + opposite - same * opposite)
+            })
+            .product()
+    }
+
+    #[test]
+    fn settled_warnings_are_those_of_the_definition() {
+        for (k, density, vars) in [(3, 4.2, 3000), (5, 20.0, 600)] {
+            let clauses = (density * f64::from(vars)) as usize;
+            let formula = Formula::random(Clauses::Or, k, vars, clauses, 4).unwrap();
+            let occurrences = Occurrences::of(&formula);
+            let mut survey = Survey::new(&formula, &occurrences, &mut Rng::new(1, 0));
+            let watch = Watch::default();
+            let mut meter = Meter::new(&watch, 0, 1000);
+            let (strongest, settled) = survey.settle(&mut meter).unwrap().unwrap();
+            assert!(settled && strongest > 0.1, "k = {k}: {strongest}");
+            // Go on until nothing moves, which is where definition and sweep must meet.
+            (0..100).for_each(|_| drop(survey.settle(&mut meter).unwrap()));
+            for edge in (0..formula.literals()).step_by(1 + formula.literals() / 50) {
+                let expected = by_definition(&formula, &survey.warnings, edge);
+                let found = f64::from(survey.warnings[edge]);
+                assert!((found - expected).abs() < 2e-3, "k = {k}: {found} for {expected}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_open_clause_is_in_its_group() {
+        let mut formula = Formula::random(Clauses::Or, 5, 100, 333, 4).unwrap();
+        formula.add(&[1, 2]).unwrap();
+        formula.add(&[1, 2, 3, 4, 5, 6, 7, 8]).unwrap();
+        let occurrences = Occurrences::of(&formula);
+        let mut survey = Survey::new(&formula, &occurrences, &mut Rng::new(1, 0));
+        (0..20).for_each(|variable| survey.partial.assign(2 * variable));
+        survey.gather();
+        let mut seen = vec![false; formula.literals()];
+        for (length, group) in survey.groups.iter().enumerate() {
+            assert_eq!(group.rows.len(), group.edges.len());
+            assert!(length == 0 || group.rows.len().is_multiple_of(length));
+            for (row, edges) in group.rows.iter().zip(&group.edges) {
+                for (code, edge) in row.codes.iter().zip(edges) {
+                    if *edge == u32::MAX {
+                        assert_eq!(*code, 200);
+                    } else {
+                        assert_eq!(formula.codes()[*edge as usize], *code);
+                        assert!(!std::mem::replace(&mut seen[*edge as usize], true));
+                    }
+                }
+            }
+        }
+        for clause in 0..formula.clauses() {
+            for (at, code) in formula.clause(clause).iter().enumerate() {
+                let free = survey.partial.value((code >> 1) as usize).is_none();
+                let expected = survey.partial.open(clause).is_some() && free;
+                assert_eq!(seen[formula.start(clause) + at], expected);
+            }
+        }
+    }
 }

@@ -62,7 +62,7 @@ pub struct Lean<'a> {
     /// For each variable: towards true if positive, false if negative. Every 8 double the odds
     /// of a flip that way and halve those of a flip back; 32 is the most that counts.
     pub towards: &'a [i8],
-    /// For so many flips of each walk; then only satisfying the clauses counts.
+    /// For so many flips of each walk over the whole formula; then only satisfying the clauses counts.
     pub flips: u64,
 }
 
@@ -128,8 +128,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    pub(crate) fn values(&self) -> &[bool] {
-        &self.values
+    pub(crate) fn into_values(self) -> Vec<bool> {
+        self.values
     }
 
     /// Walks until every clause is satisfied, which is true, or `budget` flips are spent.
@@ -222,5 +222,77 @@ impl<'a> Walk<'a> {
             }
         }
         breaks[variable as usize] = breaks[variable as usize] + gained - lost;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Clauses;
+    use crate::watch::Watch;
+
+    /// What the walk keeps is what one would count.
+    fn check(walk: &Walk<'_>) {
+        let formula = walk.formula;
+        let mut breaks = vec![0; walk.breaks.len()];
+        let mut unsatisfied = Vec::new();
+        for clause in 0..formula.clauses() {
+            let holds = |code: &&u32| walk.values[(**code >> 1) as usize] == (**code & 1 == 0);
+            let yes: Vec<u32> =
+                formula.clause(clause).iter().filter(holds).map(|code| code >> 1).collect();
+            let xor = yes.iter().fold(0, |xor, variable| xor ^ variable);
+            assert_eq!(walk.states[clause], ((yes.len() as u32) << COUNT_SHIFT) | xor);
+            match yes[..] {
+                [] => unsatisfied.push(clause as u32),
+                [only] => breaks[only as usize] += 1,
+                _ => {}
+            }
+        }
+        assert_eq!(walk.breaks, breaks);
+        for (place, clause) in walk.unsatisfied.iter().enumerate() {
+            assert_eq!(walk.places[*clause as usize] as usize, place);
+        }
+        let mut listed = walk.unsatisfied.clone();
+        listed.sort_unstable();
+        assert_eq!(listed, unsatisfied);
+    }
+
+    #[test]
+    fn counts_are_right_after_any_flips() {
+        let mut formula = Formula::random(Clauses::Or, 5, 60, 800, 1).unwrap();
+        for clause in [&[1][..], &[2, -3], &[4, 5, 6, 7, 8, 9, 10, 11, 12]] {
+            formula.add(clause).unwrap();
+        }
+        let occurrences = Occurrences::of(&formula);
+        let mut walk = Walk::new(&formula, &occurrences);
+        let mut rng = Rng::new(3, 0);
+        walk.start((0..60).map(|_| rng.coin()).collect());
+        check(&walk);
+        for _ in 0..300 {
+            walk.flip(rng.below(60) as u32);
+            check(&walk);
+        }
+        let (weights, watch) = (Weights::new(Fall::Power(3.5)), Watch::default());
+        let towards = [20i8; 60];
+        for flips in [1, 10, 100] {
+            let lean = Some(Lean { towards: &towards, flips: 50 });
+            let mut meter = Meter::new(&watch, u64::MAX, 0);
+            walk.run(&weights, lean, flips, &mut rng, &mut meter).unwrap();
+            check(&walk);
+        }
+    }
+
+    #[test]
+    fn weights_fall_and_never_vanish() {
+        for fall in [Fall::Power(2.5), Fall::Power(7.0), Fall::Square(0.7)] {
+            let Weights(weights) = Weights::new(fall);
+            assert_eq!(weights[0], 1 << 40);
+            assert!(weights.windows(2).all(|pair| pair[0] >= pair[1] && pair[1] > 0));
+        }
+        let Weights(square) = Weights::new(Fall::Square(0.5));
+        assert_eq!(square[1], (1u64 << 40) / 9);
+        let octaves = octaves();
+        assert_eq!(octaves[STEEPEST as usize], 1 << 16);
+        assert!((octaves[64] as f64 / octaves[56] as f64 - 2.0).abs() < 1e-3);
     }
 }
