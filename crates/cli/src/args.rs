@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::thread::available_parallelism;
+use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
@@ -43,6 +44,7 @@ pub(crate) enum Command {
     Verify(Verify),
     Filters(Filters),
     Plan(Plan),
+    Ksat(Ksat),
     /// Measure what each kind of filter costs on this machine
     Bench(bench::Args),
     /// Show every kind of filter at work
@@ -356,6 +358,43 @@ pub(crate) struct Plan {
     pub(crate) json: bool,
 }
 
+/// Solve a formula of random clauses, in a DIMACS file
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Prints `s SATISFIABLE` and the solution in `v` lines, or `s UNKNOWN`: that there is no solution it
+cannot find out. Made for random clauses of 3 to 7 literals; others may be among them. The same
+seed and number of flips give the same answer on every machine. Files that end in .gz or .zst are
+unpacked.
+
+Exit status: 0 solved, 1 gave up, 2 an error.
+
+Examples:
+  tamis ksat formula.cnf
+  tamis ksat --timeout 60 --seed 2 hard.cnf.gz -o solution.txt")]
+pub(crate) struct Ksat {
+    /// The formula; `-` or none is standard input
+    #[arg(value_name = "FILE", default_value = "-", hide_default_value = true)]
+    pub(crate) formula: PathBuf,
+    /// Where to write the answer [default: standard output]
+    #[arg(short, long, value_name = "F")]
+    pub(crate) output: Option<PathBuf>,
+    /// Another seed, another search
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// Give up after changing a variable so many times
+    #[arg(long, value_name = "N", value_parser = flips, default_value = "1e9")]
+    pub(crate) flips: u64,
+    /// Give up after so many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
+    pub(crate) timeout: Option<Duration>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Show no progress
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
 /// Print completions for a shell
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -416,4 +455,13 @@ fn keys(text: &str) -> anyhow::Result<u64> {
     let keys = number::count(text)?;
     check_keys(keys)?;
     Ok(keys)
+}
+
+fn flips(text: &str) -> anyhow::Result<u64> {
+    number::count(text).map_err(|_| anyhow::anyhow!("not a number of flips, such as 1e9 or 100M"))
+}
+
+fn seconds(text: &str) -> anyhow::Result<Duration> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.ok_or_else(|| anyhow::anyhow!("not a number of seconds, such as 60 or 0.5"))
 }

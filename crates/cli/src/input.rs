@@ -255,6 +255,16 @@ impl Source {
     }
 }
 
+/// Reads one file, or standard input if it is `-`, unpacked like keys; `read` is told its name.
+pub(crate) fn read_one<T>(
+    path: &Path,
+    read: impl FnOnce(&str, &mut dyn Read) -> Result<T>,
+) -> Result<T> {
+    let source = Source::open(path, false)?;
+    let bytes = source.decoded(Arc::default());
+    read(&source.name, &mut bytes.map_err(|error| failure(&source.name, &error))?)
+}
+
 fn spool(mut input: impl Read) -> io::Result<(File, u64)> {
     let mut file = tempfile::tempfile()?;
     let bytes = io::copy(&mut input, &mut file)?;

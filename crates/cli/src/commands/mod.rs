@@ -6,6 +6,7 @@ pub(crate) mod completions;
 pub(crate) mod count;
 pub(crate) mod filters;
 pub(crate) mod info;
+pub(crate) mod ksat;
 pub(crate) mod man;
 pub(crate) mod merge;
 pub(crate) mod plan;

@@ -1,0 +1,126 @@
+//! `tamis ksat`: a solution of a formula, if one is found.
+
+use std::cell::Cell;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{BufReader, IsTerminal, stderr};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use indicatif::{ProgressBar, ProgressStyle};
+use ksat::{Formula, GaveUp, Outcome, Progress, Settings, Solution, Watch, solve};
+use serde_json::json;
+
+use crate::args::Ksat;
+use crate::input::{failure, read_one};
+use crate::{output, store};
+
+pub(crate) fn run(args: &Ksat) -> Result<bool> {
+    let start = Instant::now();
+    // The time for reading is part of the time that it may take.
+    let deadline = args.timeout.and_then(|timeout| start.checked_add(timeout));
+    if let Some(path) = &args.output {
+        store::check_target(path)?;
+    }
+    let formula = read_one(&args.formula, |name, bytes| {
+        Formula::read(BufReader::new(bytes)).map_err(|error| failure(name, &error))
+    })?;
+
+    let bar = bar(args);
+    let shown = Cell::new(Instant::now());
+    let tell = |progress: &Progress| {
+        if shown.get().elapsed() >= Duration::from_millis(100) {
+            shown.set(Instant::now());
+            bar.set_position(progress.flips);
+            let Progress { sweeps, unsatisfied, fewest, .. } = progress;
+            bar.set_message(format!(
+                "{unsatisfied} unsatisfied, at best {fewest}, {sweeps} sweeps"
+            ));
+        }
+    };
+    let settings = Settings { seed: args.seed, flips: args.flips, ..Settings::default() };
+    let outcome =
+        solve(&formula, &settings, &Watch { deadline, progress: Some(&tell), cancel: None });
+    bar.finish_and_clear();
+
+    let seconds = start.elapsed().as_secs_f64();
+    let text = if args.json {
+        format!("{}\n", as_json(&formula, &outcome, seconds))
+    } else {
+        as_lines(&outcome)
+    };
+    match &args.output {
+        Some(path) => {
+            fs::write(path, text).map_err(|error| failure(path.display(), &error))?;
+        }
+        None => output::write(text.as_bytes())?,
+    }
+    if let (Outcome::GaveUp(GaveUp { why, fewest, flips, sweeps }), false) = (&outcome, args.quiet)
+    {
+        output::say(format_args!(
+            "gave up, {why}: at best {fewest} of {} clauses unsatisfied, {flips} flips, {sweeps} sweeps",
+            formula.clauses()
+        ));
+    }
+    Ok(matches!(outcome, Outcome::Solved(_)))
+}
+
+/// Hides itself unless standard error is a terminal.
+fn bar(args: &Ksat) -> ProgressBar {
+    if args.quiet || !stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let template = "solving   {wide_bar} {human_pos} flips, {per_sec}; {msg}";
+    let style = ProgressStyle::with_template(template).expect("the template above is valid");
+    let bar = ProgressBar::new(args.flips).with_style(style);
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
+/// Each variable, negated if it is false.
+fn literals(solution: &Solution) -> impl Iterator<Item = i64> {
+    (1..).zip(&solution.assignment).map(|(name, value)| if *value { name } else { -name })
+}
+
+/// As solvers print it, in lines of less than 80 characters.
+fn as_lines(outcome: &Outcome) -> String {
+    let Outcome::Solved(solution) = outcome else { return "s UNKNOWN\n".into() };
+    let mut text = String::from("s SATISFIABLE\nv");
+    let mut line = 1;
+    for literal in literals(solution).chain([0]) {
+        let word = format!(" {literal}");
+        if line + word.len() > 78 {
+            text += "\nv";
+            line = 1;
+        }
+        line += word.len();
+        let _ = text.write_str(&word);
+    }
+    text + "\n"
+}
+
+fn as_json(formula: &Formula, outcome: &Outcome, seconds: f64) -> serde_json::Value {
+    let (variables, clauses) = (formula.vars(), formula.clauses());
+    match outcome {
+        Outcome::Solved(solution) => json!({
+            "status": "satisfiable",
+            "variables": variables,
+            "clauses": clauses,
+            "unsatisfied": 0,
+            "flips": solution.flips,
+            "sweeps": solution.sweeps,
+            "seconds": seconds,
+            "assignment": literals(solution).collect::<Vec<_>>(),
+        }),
+        Outcome::GaveUp(end) => json!({
+            "status": "unknown",
+            "why": end.why.to_string(),
+            "variables": variables,
+            "clauses": clauses,
+            "unsatisfied": end.fewest,
+            "flips": end.flips,
+            "sweeps": end.sweeps,
+            "seconds": seconds,
+        }),
+    }
+}

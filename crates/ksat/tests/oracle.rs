@@ -1,0 +1,88 @@
+//! CaDiCaL, which can tell that there is no solution, beside our solver, which cannot.
+
+use cadical::Solver;
+use ksat::{Clauses, Formula, Outcome, Settings, Watch, Why, solve};
+
+/// Whether there is a solution.
+fn satisfiable(formula: &Formula) -> bool {
+    let mut oracle: Solver = Solver::new();
+    formula.iter().for_each(|clause| oracle.add_clause(clause));
+    oracle.solve().expect("it was given no limit")
+}
+
+/// Whether we find a solution, if there is one, and none if not.
+fn agree(formula: &Formula, seed: u64) -> bool {
+    let there_is = satisfiable(formula);
+    let settings = Settings { seed, flips: 100_000, sweeps: 300, ..Settings::default() };
+    match solve(formula, &settings, &Watch::default()) {
+        Outcome::Solved(solution) => {
+            assert!(there_is, "solved what CaDiCaL says has no solution");
+            assert_eq!(formula.unsatisfied(&solution.assignment), 0);
+        }
+        Outcome::GaveUp(end) => {
+            assert!(!there_is, "gave up on what has a solution: {end:?}");
+            assert!(end.why == Why::Budget && end.fewest > 0);
+        }
+    }
+    there_is
+}
+
+#[test]
+fn on_both_sides_of_the_threshold() {
+    for (kind, k, vars, densities) in [
+        (Clauses::Or, 3, 50, [3.6, 4.4, 5.4]),
+        (Clauses::Or, 4, 40, [8.5, 10.0, 12.0]),
+        (Clauses::Or, 5, 30, [18.0, 21.5, 26.0]),
+        (Clauses::Or, 6, 24, [36.0, 44.0, 54.0]),
+        (Clauses::Or, 7, 20, [70.0, 88.0, 110.0]),
+        (Clauses::Nae, 3, 40, [1.6, 2.2, 2.8]),
+        (Clauses::Nae, 4, 35, [4.0, 5.0, 6.2]),
+        (Clauses::Nae, 5, 26, [8.5, 10.5, 13.0]),
+    ] {
+        let mut solutions = 0;
+        for (at, density) in densities.into_iter().enumerate() {
+            for seed in 0..8 {
+                let clauses = (density * f64::from(vars)) as usize;
+                let formula =
+                    Formula::random(kind, k, vars, clauses, 50 * at as u64 + seed).unwrap();
+                solutions += u32::from(agree(&formula, seed));
+            }
+        }
+        assert!((4..=20).contains(&solutions), "{kind:?} {k}: {solutions} of 24 have a solution");
+    }
+}
+
+/// Units, pairs and longer clauses in one formula.
+#[test]
+fn on_small_mixtures() {
+    let mut solutions = 0;
+    for seed in 0..100u64 {
+        let mut formula = Formula::new(12).unwrap();
+        for (length, clauses) in [(1, seed % 3), (2, seed % 7 + 4), (3, seed % 31 + 8), (5, 10)] {
+            let salt = 1000 * seed + length;
+            let part =
+                Formula::random(Clauses::Or, length as usize, 12, clauses as usize, salt).unwrap();
+            part.iter().for_each(|clause| formula.add(&clause.collect::<Vec<_>>()).unwrap());
+        }
+        solutions += u32::from(agree(&formula, seed));
+    }
+    assert!((20..=80).contains(&solutions), "{solutions} of 100 have a solution");
+}
+
+#[test]
+fn on_pigeons() {
+    // So many pigeons into so many holes, no two into one.
+    for (pigeons, holes) in [(3, 3), (4, 3), (5, 5), (6, 5)] {
+        let sits = |pigeon: i32, hole: i32| pigeon * holes + hole + 1;
+        let mut clauses: Vec<Vec<i32>> = (0..pigeons)
+            .map(|pigeon| (0..holes).map(|hole| sits(pigeon, hole)).collect())
+            .collect();
+        for hole in 0..holes {
+            for pigeon in 0..pigeons {
+                clauses
+                    .extend((0..pigeon).map(|other| vec![-sits(pigeon, hole), -sits(other, hole)]));
+            }
+        }
+        assert_eq!(agree(&Formula::from_clauses(&clauses).unwrap(), 1), pigeons <= holes);
+    }
+}
