@@ -4,6 +4,7 @@
 
 mod floors;
 mod peers;
+mod statics;
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
@@ -11,7 +12,7 @@ use std::process::{Command, ExitCode};
 use anyhow::Result;
 use clap::Parser;
 use comfy_table::{CellAlignment, Table, presets};
-use tamis::{Build, Goal, Hash, Key, SplitBlockBloom};
+use tamis::{BinaryFuse, Build, Goal, Hash, Key, SplitBlockBloom};
 use tamis_cli::bench::harness::{Keys, Metric, Outcome, Ratio, race};
 use tamis_cli::bench::{Args, compare, ours, table};
 
@@ -37,6 +38,7 @@ fn run(args: &Args) -> Result<()> {
     let mut contenders = ours(args)?;
     let count = contenders.len();
     contenders.extend(peers::all(args)?);
+    contenders.extend(statics::all());
     contenders.extend(floors::all(args)?);
     contenders.retain(|contender| args.wants(contender.name()));
     let Some(outcomes) = compare(args, contenders)? else { return Ok(()) };
@@ -49,9 +51,13 @@ fn run(args: &Args) -> Result<()> {
     );
     println!("Batches of ours stand against the other's one at a time where it knows no batches.");
     println!("{}\n", ratios(&outcomes[..count], &outcomes));
+    let on_two =
+        |name, ratio| println!("{name}, hashed keys, on 2 threads / on 1: {}", cell(ratio));
     if args.wants("split_block_bloom") {
-        let ratio = threads(args)?;
-        println!("split_block_bloom, hashed keys, built on 2 threads / on 1: {}", cell(ratio));
+        on_two("split_block_bloom", threads::<SplitBlockBloom>(args)?);
+    }
+    if args.wants("binary_fuse") {
+        on_two("binary_fuse", threads::<BinaryFuse>(args)?);
     }
     Ok(())
 }
@@ -86,6 +92,8 @@ fn rivals(kind: &str) -> &'static [&'static str] {
         "cuckoo" => &["cuckoofilter", "bloom-lib", "atomic-cuckoo-filter"],
         "morton" => &["cuckoo", "cuckoofilter", "bloom-lib", "atomic-cuckoo-filter"],
         "tinyset" | "removable_tinyset" => &["bloom"],
+        "binary_fuse" | "ribbon" => &["xorf", "jdb_xorf", "sux", "pleat"],
+        "xor" => &["binary_fuse", "xorf"],
         _ => &["fastbloom", "bloomfilter", "sbbf-rs-safe", "parquet"],
     }
 }
@@ -133,17 +141,17 @@ fn ratios(ours: &[Outcome], all: &[Outcome]) -> Table {
 }
 
 /// Building from hashes on two threads, over the same on one.
-fn threads(args: &Args) -> Result<Option<Ratio>> {
+fn threads<F: Build>(args: &Args) -> Result<Option<Ratio>> {
     let keys = Keys::members_only(args.keys, args.seed).members;
     let hasher = args.hasher();
     let hashes: Vec<Hash> = keys.iter().map(|key| key.hash(&hasher)).collect();
     let goal = Goal::KeysFpr { keys: args.keys, fpr: args.fpr };
-    let shape: tamis::SplitBlockBloomShape = tamis::plan::solve(goal, &Default::default())?;
+    let shape: F::Shape = tamis::plan::solve(goal, &Default::default())?;
     let build = |threads| {
         let shape = shape.clone();
         let hashes = &hashes[..];
         move || {
-            SplitBlockBloom::build_on(threads, shape.clone(), hashes)?;
+            F::build_on(threads, shape.clone(), hashes)?;
             Ok(())
         }
     };

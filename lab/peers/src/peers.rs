@@ -223,35 +223,51 @@ pub fn mix64(key: u64) -> u64 {
     bits::range::mix(key ^ 0x9e37_79b9_7f4a_7c15)
 }
 
-/// A filter of type `F`, made by `build` and asked by `contains`.
-struct Peer<B, S, C> {
+/// A filter of type `F`, made by `build`, asked by `contains`, and by `batch` where it knows batches.
+struct Peer<B, S, C, T> {
     name: &'static str,
     build: B,
     bytes: S,
     contains: C,
+    batch: Option<T>,
 }
 
-struct Made<F, C> {
+struct Made<F, C, T> {
     filter: F,
     bytes: usize,
     contains: C,
+    batch: Option<T>,
 }
 
-fn peer<F: 'static>(
+type Batch<F> = fn(&F, &[u64], &mut [bool]);
+
+pub fn peer<F: 'static>(
     name: &'static str,
     build: impl Fn(&[u64]) -> Result<F> + 'static,
     bytes: impl Fn(&F) -> usize + 'static,
     contains: impl Fn(&F, u64) -> bool + Copy + 'static,
 ) -> Box<dyn Contender> {
-    Box::new(Peer { name, build, bytes, contains })
+    Box::new(Peer { name, build, bytes, contains, batch: None::<Batch<F>> })
 }
 
-impl<F, B, S, C> Contender for Peer<B, S, C>
+/// A peer that also takes many keys at once.
+pub fn batching<F: 'static>(
+    name: &'static str,
+    build: impl Fn(&[u64]) -> Result<F> + 'static,
+    bytes: impl Fn(&F) -> usize + 'static,
+    contains: impl Fn(&F, u64) -> bool + Copy + 'static,
+    batch: impl Fn(&F, &[u64], &mut [bool]) + Copy + 'static,
+) -> Box<dyn Contender> {
+    Box::new(Peer { name, build, bytes, contains, batch: Some(batch) })
+}
+
+impl<F, B, S, C, T> Contender for Peer<B, S, C, T>
 where
     F: 'static,
     B: Fn(&[u64]) -> Result<F>,
     S: Fn(&F) -> usize,
     C: Fn(&F, u64) -> bool + Copy + 'static,
+    T: Fn(&F, &[u64], &mut [bool]) + Copy + 'static,
 {
     fn name(&self) -> &str {
         self.name
@@ -259,17 +275,29 @@ where
 
     fn build(&self, keys: &[u64]) -> Result<Box<dyn Contained>> {
         let filter = (self.build)(keys)?;
-        Ok(Box::new(Made { bytes: (self.bytes)(&filter), filter, contains: self.contains }))
+        let bytes = (self.bytes)(&filter);
+        Ok(Box::new(Made { bytes, filter, contains: self.contains, batch: self.batch }))
     }
 }
 
-impl<F, C: Fn(&F, u64) -> bool> Contained for Made<F, C> {
+impl<F, C, T> Contained for Made<F, C, T>
+where
+    C: Fn(&F, u64) -> bool,
+    T: Fn(&F, &[u64], &mut [bool]),
+{
     fn bytes(&self) -> u64 {
         self.bytes as u64
     }
 
     fn count(&self, keys: &[u64]) -> usize {
         keys.iter().filter(|key| (self.contains)(&self.filter, **key)).count()
+    }
+
+    fn count_batch(&self, keys: &[u64]) -> Option<usize> {
+        let batch = self.batch.as_ref()?;
+        let mut answers = vec![false; keys.len()];
+        batch(&self.filter, keys, &mut answers);
+        Some(answers.into_iter().filter(|yes| *yes).count())
     }
 }
 
@@ -293,7 +321,7 @@ mod tests {
             let args = Cli::parse_from(["peers", "--keys", &keys.to_string()]).args;
             let members = Keys::members_only(keys, 7).members;
             let strangers = &Keys::members_only(keys + 1_000_000, 7).members[keys as usize..];
-            for peer in all(&args).unwrap() {
+            for peer in all(&args).unwrap().into_iter().chain(crate::statics::all()) {
                 let filter = peer.build(&members).unwrap();
                 assert_eq!(filter.count(&members) as u64, keys, "{}, {keys} keys", peer.name());
                 let fpr = filter.count(strangers) as f64 / strangers.len() as f64;
