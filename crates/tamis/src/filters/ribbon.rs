@@ -17,7 +17,7 @@
 //! | --- | --- |
 //! | bits a key | r · 1.003 at a rate of 2^-r for millions of keys: 8.02 for 1/256; r · 1.03 for thousands |
 //! | cache lines | 2 side by side for r up to 8, in one page but for 1 query in 64; the cuts stay in the cache |
-//! | building | gathering and sorting, then some 60 ns a key |
+//! | building | 100 ns a key on one thread, gathering and sorting among it |
 //! | failure | none: what cannot be placed is listed, which no honest set of keys needs |
 //!
 //! A row of coefficients is a linear equation over GF(2); [`bits::band`] keeps them in echelon
