@@ -17,7 +17,16 @@ pub const WIDEST: u32 = 64 / LANES;
 /// If the 8 bytes from the one that holds `bit` reach past the end.
 #[inline(always)]
 pub fn window(words: &[u64], bit: u64) -> u64 {
-    load(words, byte(words, bit)) >> (bit % 8)
+    word_at(words, bit / 8) >> (bit % 8)
+}
+
+/// The 64 bits from `byte` on.
+///
+/// # Panics
+/// As [`window`] does.
+#[inline(always)]
+pub fn word_at(words: &[u64], byte: u64) -> u64 {
+    load(words, checked(words, byte))
 }
 
 /// Sets the bits of a [`window`] that are set in `mask`, where `value` has no others.
@@ -26,15 +35,15 @@ pub fn window(words: &[u64], bit: u64) -> u64 {
 /// As [`window`] does.
 #[inline(always)]
 pub fn set_window(words: &mut [u64], bit: u64, mask: u64, value: u64) {
-    let byte = byte(words, bit);
+    let byte = checked(words, bit / 8);
     let old = load(words, byte);
     store(words, byte, old & !(mask << (bit % 8)) | value << (bit % 8));
 }
 
-/// The byte that holds `bit`; eight of them lie within the words.
+/// A byte from which on eight lie within the words.
 #[inline(always)]
-fn byte(words: &[u64], bit: u64) -> usize {
-    let byte = (bit / 8) as usize;
+fn checked(words: &[u64], byte: u64) -> usize {
+    let byte = byte as usize;
     assert!(byte < (words.len() * 8).saturating_sub(7), "a window past the end");
     byte
 }
@@ -43,7 +52,7 @@ fn byte(words: &[u64], bit: u64) -> usize {
 #[inline(always)]
 fn load(words: &[u64], byte: usize) -> u64 {
     debug_assert!(byte + 8 <= words.len() * 8);
-    // SAFETY: bytes `byte` to `byte + 7` lie within the words: `byte` has asserted it.
+    // SAFETY: bytes `byte` to `byte + 7` lie within the words: `checked` has asserted it.
     let at = unsafe { words.as_ptr().cast::<u8>().add(byte) };
     // SAFETY: as above, and the read needs no alignment.
     unsafe { at.cast::<u64>().read_unaligned() }
@@ -53,7 +62,7 @@ fn load(words: &[u64], byte: usize) -> u64 {
 #[inline(always)]
 fn store(words: &mut [u64], byte: usize, value: u64) {
     debug_assert!(byte + 8 <= words.len() * 8);
-    // SAFETY: bytes `byte` to `byte + 7` lie within the words: `byte` has asserted it.
+    // SAFETY: bytes `byte` to `byte + 7` lie within the words: `checked` has asserted it.
     let at = unsafe { words.as_mut_ptr().cast::<u8>().add(byte) };
     // SAFETY: as above, the words are borrowed for writing, and the write needs no alignment.
     unsafe { at.cast::<u64>().write_unaligned(value) };
@@ -85,9 +94,9 @@ impl Lanes {
     ///
     /// # Panics
     /// If that is not 1 to 16.
-    pub fn new(width: u32) -> Self {
-        assert!((1..=WIDEST).contains(&width), "lanes of 1 to 16 bits");
-        let ones = (0..LANES).fold(0, |ones, lane| ones | 1 << (lane * width));
+    pub const fn new(width: u32) -> Self {
+        assert!(width >= 1 && width <= WIDEST, "lanes of 1 to 16 bits");
+        let ones = 1 | 1 << width | 1 << (2 * width) | 1 << (3 * width);
         Self { ones, tops: ones << (width - 1), inverse: (1u32 << 16).div_ceil(width) }
     }
 

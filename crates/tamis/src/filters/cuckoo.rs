@@ -53,6 +53,8 @@ const STASH_WORDS: usize = STASHED * 2;
 const MAX_BUCKETS: u64 = 1 << 49;
 /// Keys of a batch whose memory is asked for while the batch before it is worked on.
 const BATCH: usize = 8;
+/// Keys a bucket from which on both buckets of some keys are full.
+const CROWDED: u64 = 3;
 
 /// An even number of buckets with four fingerprints of `f` bits each.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,10 +94,6 @@ impl CuckooShape {
     /// Bits of a fingerprint.
     pub fn width(&self) -> u32 {
         self.width
-    }
-
-    fn lanes(&self) -> Option<Lanes> {
-        (self.width <= lanes::WIDEST).then(|| Lanes::new(self.width))
     }
 
     /// One word more than the last bucket ends in: a bucket is read as a word.
@@ -165,13 +163,6 @@ impl Shape for CuckooShape {
     }
 }
 
-/// Where a key may be: its fingerprint and two buckets.
-#[derive(Clone, Copy)]
-struct Place {
-    print: u64,
-    buckets: [u64; 2],
-}
-
 /// A cuckoo filter.
 ///
 /// ```
@@ -186,25 +177,42 @@ struct Place {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cuckoo {
     shape: CuckooShape,
-    /// How to handle a bucket at once, where a word holds one.
-    lanes: Option<Lanes>,
     len: u64,
     table: Words,
     /// Entries in use of the stash; they come first.
     stashed: usize,
-    /// Pairs of the even one of a key's buckets and its fingerprint; zero if not in use.
+    /// Pairs of a key's left bucket and its fingerprint; zero if not in use.
     stash: Words,
 }
 
-/// The other bucket of a fingerprint in `bucket`.
+/// Where a key may be: its fingerprint and two buckets.
+#[derive(Clone, Copy)]
+struct Place {
+    print: u64,
+    buckets: [u64; 2],
+}
+
+/// 64 bits of a fingerprint's own, of which the high ones choose places.
+///
+/// The product alone would grow evenly with the fingerprint and make the buckets that lead to
+/// each other a lattice, on which there are few ways to a free slot.
 #[inline(always)]
-pub(super) fn other(buckets: u64, bucket: u64, print: u64) -> u64 {
-    // One product alone would grow evenly with the fingerprint and make the buckets that lead to
-    // each other a lattice, on which there are few ways to a free slot.
+pub(super) fn spread(print: u64) -> u64 {
     let x = print.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let x = (x ^ x >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
-    let odd = range::scale(x, buckets / 2) * 2 + 1;
-    if odd >= bucket { odd - bucket } else { odd + buckets - bucket }
+    x ^ x.rotate_left(32)
+}
+
+/// Runs a method for the width of the fingerprints, which is a constant for the usual ones: that
+/// saves a third of a query's instructions. For others it is 0, and looked up.
+macro_rules! by_width {
+    ($self:ident.$method:ident($($argument:expr),*)) => {
+        match $self.shape.width {
+            8 => $self.$method::<8>($($argument),*),
+            12 => $self.$method::<12>($($argument),*),
+            16 => $self.$method::<16>($($argument),*),
+            _ => $self.$method::<0>($($argument),*),
+        }
+    };
 }
 
 impl Cuckoo {
@@ -212,7 +220,7 @@ impl Cuckoo {
     pub fn new(shape: CuckooShape) -> Result<Self, Error> {
         let table = Words::zeroed(usize_words(shape.words())?)?;
         let stash = Words::zeroed(STASH_WORDS)?;
-        Ok(Self { lanes: shape.lanes(), shape, len: 0, table, stashed: 0, stash })
+        Ok(Self { shape, len: 0, table, stashed: 0, stash })
     }
 
     /// Keys that found no slot in the table: 0 unless it is nearly full or has many copies.
@@ -221,24 +229,67 @@ impl Cuckoo {
     }
 
     #[inline(always)]
-    fn place(&self, key: Hash) -> Place {
-        let print = range::scale(key.lo, packed::mask(self.shape.width)) + 1;
-        let bucket = range::scale(key.hi, self.shape.buckets);
-        Place { print, buckets: [bucket, other(self.shape.buckets, bucket, print)] }
+    fn width<const F: u32>(&self) -> u32 {
+        if F == 0 { self.shape.width } else { F }
+    }
+
+    /// How to handle a bucket at once, where a word holds one.
+    #[inline(always)]
+    fn lanes<const F: u32>(&self) -> Option<Lanes> {
+        let width = self.width::<F>();
+        (width <= lanes::WIDEST).then(|| Lanes::new(width))
+    }
+
+    #[inline(always)]
+    fn place<const F: u32>(&self, key: Hash) -> Place {
+        let print = range::scale(key.lo, packed::mask(self.width::<F>())) + 1;
+        self.place_at(range::scale(key.hi, self.shape.buckets / 2), print)
+    }
+
+    /// The fingerprint with its left bucket and, so many buckets on, its right one.
+    #[inline(always)]
+    fn place_at(&self, left: u64, print: u64) -> Place {
+        let half = self.shape.buckets / 2;
+        let sum = left + range::scale(spread(print), half);
+        Place { print, buckets: [left, if sum < half { sum + half } else { sum }] }
+    }
+
+    /// The other bucket of a fingerprint in `bucket`.
+    #[inline(always)]
+    fn other(&self, bucket: u64, print: u64) -> u64 {
+        let half = self.shape.buckets / 2;
+        let by = range::scale(spread(print), half);
+        let (on, back) = (bucket + by, bucket.wrapping_sub(by));
+        match bucket < half {
+            true => if on < half { on + half } else { on },
+            false => if back < half { back } else { back - half },
+        }
     }
 
     /// Where the bucket begins.
     #[inline(always)]
-    fn bit(&self, bucket: u64) -> u64 {
-        bucket * SLOTS * u64::from(self.shape.width)
+    fn bit<const F: u32>(&self, bucket: u64) -> u64 {
+        bucket * SLOTS * u64::from(self.width::<F>())
+    }
+
+    /// The bucket as a word, where that holds one.
+    #[inline(always)]
+    fn window<const F: u32>(&self, bucket: u64) -> u64 {
+        if F > 0 && F % 2 == 0 {
+            return lanes::word_at(&self.table, bucket * (SLOTS * u64::from(F) / 8));
+        }
+        lanes::window(&self.table, self.bit::<F>(bucket))
     }
 
     /// The fingerprints of a bucket.
     #[inline(always)]
-    fn prints(&self, bucket: u64) -> [u64; SLOTS as usize] {
-        let Some(_) = self.lanes else { return self.wide_prints(bucket) };
-        let all = lanes::window(&self.table, self.bit(bucket));
-        [0, 1, 2, 3].map(|slot| all >> (slot * self.shape.width) & packed::mask(self.shape.width))
+    fn prints<const F: u32>(&self, bucket: u64) -> [u64; SLOTS as usize] {
+        let width = self.width::<F>();
+        if width > lanes::WIDEST {
+            return self.wide_prints(bucket);
+        }
+        let all = self.window::<F>(bucket);
+        [0, 1, 2, 3].map(|slot| all >> (slot * width) & packed::mask(width))
     }
 
     #[cold]
@@ -248,75 +299,94 @@ impl Cuckoo {
     }
 
     #[inline(always)]
-    fn set(&mut self, bucket: u64, slot: u64, print: u64) {
-        let (bit, width) = (self.bit(bucket), self.shape.width);
+    fn set<const F: u32>(&mut self, bucket: u64, slot: u64, print: u64) {
+        let (bit, width) = (self.bit::<F>(bucket), self.width::<F>());
         let table = self.table.to_mut();
-        match self.lanes {
-            Some(_) => {
-                let shift = slot as u32 * width;
-                lanes::set_window(table, bit, packed::mask(width) << shift, print << shift);
-            }
-            None => packed::set(table, width, bucket * SLOTS + slot, print),
+        if width > lanes::WIDEST {
+            return packed::set(table, width, bucket * SLOTS + slot, print);
         }
+        let shift = slot as u32 * width;
+        lanes::set_window(table, bit, packed::mask(width) << shift, print << shift);
     }
 
     #[inline(always)]
-    fn is_in(&self, place: &Place) -> bool {
+    fn is_in<const F: u32>(&self, place: &Place) -> bool {
         let [a, b] = place.buckets;
-        let found = match self.lanes {
+        let found = match self.lanes::<F>() {
             // Both at once: a branch between them would be guessed wrong half of the time.
             Some(lanes) => {
-                let a = lanes.find(lanes::window(&self.table, self.bit(a)), place.print);
-                a | lanes.find(lanes::window(&self.table, self.bit(b)), place.print) != 0
+                let [a, b] = [a, b].map(|bucket| self.window::<F>(bucket));
+                lanes.find(a, place.print) | lanes.find(b, place.print) != 0
             }
             None => [a, b].iter().any(|bucket| self.wide_prints(*bucket).contains(&place.print)),
         };
-        found || self.stashed > 0 && self.in_stash(a, b, place.print).is_some()
+        if self.stashed > 0 {
+            return found || self.in_stash(a, place.print).is_some();
+        }
+        found
+    }
+
+    #[inline(always)]
+    fn look<const F: u32>(&self, key: Hash) -> bool {
+        self.is_in::<F>(&self.place::<F>(key))
+    }
+
+    fn look_each<const F: u32>(&self, keys: &[Hash], out: &mut [bool]) {
+        let mut places = self.places::<F>(keys);
+        for (i, out) in out.chunks_mut(BATCH).enumerate() {
+            let now = std::mem::replace(&mut places, self.places::<F>(after(keys, i)));
+            for (place, out) in now.iter().zip(out) {
+                *out = self.is_in::<F>(place);
+            }
+        }
     }
 
     #[cold]
-    fn in_stash(&self, a: u64, b: u64, print: u64) -> Option<usize> {
+    fn in_stash(&self, left: u64, print: u64) -> Option<usize> {
         let (entries, _) = self.stash.as_chunks();
-        let wanted = stash_entry(a, b, print);
-        entries[..self.stashed].iter().position(|entry| *entry == wanted)
+        entries[..self.stashed].iter().position(|entry| *entry == [left, print])
     }
 
     /// The first free slot of `bucket`, which is also how many are taken; [`SLOTS`] or more if
     /// none is free.
     #[inline(always)]
-    fn free(&self, bucket: u64) -> u64 {
-        match self.lanes {
-            Some(lanes) => {
-                u64::from(lanes.first_zero(lanes::window(&self.table, self.bit(bucket))))
-            }
+    fn free<const F: u32>(&self, bucket: u64) -> u64 {
+        match self.lanes::<F>() {
+            Some(lanes) => u64::from(lanes.first_zero(self.window::<F>(bucket))),
             None => self.wide_prints(bucket).iter().take_while(|print| **print != 0).count() as u64,
         }
     }
 
     #[inline(always)]
-    fn fetch(&self, buckets: &[u64]) {
+    fn fetch<const F: u32>(&self, buckets: &[u64]) {
         for bucket in buckets {
-            prefetch(&self.table, (self.bit(*bucket) / 64) as usize);
+            prefetch(&self.table, (self.bit::<F>(*bucket) / 64) as usize);
         }
+    }
+
+    /// Where the fingerprints of a bucket could go.
+    #[inline(always)]
+    fn others<const F: u32>(&self, bucket: u64) -> [u64; SLOTS as usize] {
+        self.prints::<F>(bucket).map(|print| self.other(bucket, print))
     }
 
     /// Puts a fingerprint into the emptier of its buckets, or makes room in one of them.
     #[inline(always)]
-    fn put(&mut self, place: &Place) -> bool {
+    fn put<const F: u32>(&mut self, place: &Place) -> bool {
         let [a, b] = place.buckets;
-        let (free_a, free_b) = (self.free(a), self.free(b));
+        let (free_a, free_b) = (self.free::<F>(a), self.free::<F>(b));
         let (bucket, slot) = if free_a <= free_b { (a, free_a) } else { (b, free_b) };
         if slot >= SLOTS {
-            return self.make_room(place);
+            return self.make_room::<F>(place);
         }
-        self.set(bucket, slot, place.print);
+        self.set::<F>(bucket, slot, place.print);
         true
     }
 
     /// First among the nearest 40 buckets, which mostly is enough, then among some hundreds.
     #[inline(never)]
-    fn make_room(&mut self, place: &Place) -> bool {
-        self.shift::<{ nodes(3) }>(place) || self.shift::<{ nodes(5) }>(place)
+    fn make_room<const F: u32>(&mut self, place: &Place) -> bool {
+        self.shift::<F, { nodes(3) }>(place) || self.shift::<F, { nodes(5) }>(place)
     }
 
     /// Looks for the nearest bucket with a free slot, breadth first, and moves fingerprints along
@@ -330,19 +400,18 @@ impl Cuckoo {
     ///
     /// A bucket that the way meets twice would have been left by a shorter way the first time, so
     /// the moves do not get into each other's way.
-    fn shift<const NODES: usize>(&mut self, place: &Place) -> bool {
+    fn shift<const F: u32, const NODES: usize>(&mut self, place: &Place) -> bool {
         let mut queue = [0u64; NODES];
         queue[..2].copy_from_slice(&place.buckets);
         for from in 0..(NODES - 2) / 4 {
-            let prints = self.prints(queue[from]);
-            let next = prints.map(|print| other(self.shape.buckets, queue[from], print));
-            self.fetch(&next);
+            let next = self.others::<F>(queue[from]);
+            self.fetch::<F>(&next);
             for (at, bucket) in next.into_iter().enumerate() {
                 let node = from * 4 + 2 + at;
                 queue[node] = bucket;
-                let slot = self.free(bucket);
+                let slot = self.free::<F>(bucket);
                 if slot < SLOTS {
-                    self.pull(place.print, &queue, node, slot);
+                    self.pull::<F>(place.print, &queue, node, slot);
                     return true;
                 }
             }
@@ -350,31 +419,29 @@ impl Cuckoo {
         false
     }
 
-    fn pull(&mut self, print: u64, queue: &[u64], mut node: usize, mut slot: u64) {
+    fn pull<const F: u32>(&mut self, print: u64, queue: &[u64], mut node: usize, mut slot: u64) {
         while node >= 2 {
             let (from, at) = ((node - 2) / 4, (node - 2) % 4);
-            self.set(queue[node], slot, self.prints(queue[from])[at]);
+            self.set::<F>(queue[node], slot, self.prints::<F>(queue[from])[at]);
             (node, slot) = (from, at as u64);
         }
-        self.set(queue[node], slot, print);
+        self.set::<F>(queue[node], slot, print);
     }
 
     /// Empties a slot; the bucket's last fingerprint moves there, so that the free ones come last.
-    fn clear(&mut self, bucket: u64, slot: u64) {
-        let prints = self.prints(bucket);
+    fn clear<const F: u32>(&mut self, bucket: u64, slot: u64) {
+        let prints = self.prints::<F>(bucket);
         let last = prints.iter().rposition(|print| *print != 0).unwrap_or(0);
-        self.set(bucket, slot, prints[last]);
-        self.set(bucket, last as u64, 0);
+        self.set::<F>(bucket, slot, prints[last]);
+        self.set::<F>(bucket, last as u64, 0);
     }
 
     /// Keys in the stash go back to the table when a slot has become free.
     #[cold]
-    fn unstash(&mut self) {
+    fn unstash<const F: u32>(&mut self) {
         for index in (0..self.stashed).rev() {
-            let [bucket, print] = self.stash.as_chunks().0[index];
-            let place =
-                Place { print, buckets: [bucket, other(self.shape.buckets, bucket, print)] };
-            if self.put(&place) {
+            let [left, print] = self.stash.as_chunks().0[index];
+            if self.put::<F>(&self.place_at(left, print)) {
                 self.drop_stashed(index);
             }
         }
@@ -389,41 +456,91 @@ impl Cuckoo {
 
     /// Where the first keys go, their memory asked for.
     #[inline(always)]
-    fn places(&self, keys: &[Hash]) -> [Place; BATCH] {
+    fn places<const F: u32>(&self, keys: &[Hash]) -> [Place; BATCH] {
         let mut places = [Place { print: 0, buckets: [0; 2] }; BATCH];
         for (place, key) in places.iter_mut().zip(keys) {
-            *place = self.place(*key);
-            self.fetch(&place.buckets);
+            *place = self.place::<F>(*key);
+            self.fetch::<F>(&place.buckets);
         }
         places
     }
 
     #[inline(always)]
-    fn insert_at(&mut self, place: &Place) -> Result<(), Full> {
+    fn add<const F: u32>(&mut self, place: &Place) -> Result<(), Full> {
         if self.len >= self.shape.keys {
             return Err(Full);
         }
-        if !self.put(place) {
-            if self.stashed == STASHED {
-                return Err(Full);
-            }
-            let ([a, b], at) = (place.buckets, self.stashed * 2);
-            self.stash.to_mut()[at..at + 2].copy_from_slice(&stash_entry(a, b, place.print));
-            self.stashed += 1;
+        if !self.put::<F>(place) {
+            self.stash(place)?;
         }
         self.len += 1;
         Ok(())
+    }
+
+    #[cold]
+    fn stash(&mut self, place: &Place) -> Result<(), Full> {
+        if self.stashed == STASHED {
+            return Err(Full);
+        }
+        let at = self.stashed * 2;
+        self.stash.to_mut()[at..at + 2].copy_from_slice(&[place.buckets[0], place.print]);
+        self.stashed += 1;
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn add_key<const F: u32>(&mut self, key: Hash) -> Result<(), Full> {
+        self.add::<F>(&self.place::<F>(key))
+    }
+
+    /// Two batches ahead a key's buckets are asked for; one batch ahead, if both are full, those
+    /// that their fingerprints could go to.
+    fn add_each<const F: u32>(&mut self, keys: &[Hash]) -> Result<(), Full> {
+        let mut next = self.places::<F>(keys);
+        let mut far = self.places::<F>(after(keys, 0));
+        for (i, batch) in keys.chunks(BATCH).enumerate() {
+            let now = std::mem::replace(&mut next, std::mem::replace(&mut far, self.places::<F>(after(keys, i + 1))));
+            if self.len > self.shape.buckets * CROWDED {
+                for place in &next {
+                    if place.buckets.iter().all(|bucket| self.free::<F>(*bucket) >= SLOTS) {
+                        for bucket in place.buckets {
+                            self.fetch::<F>(&self.others::<F>(bucket));
+                        }
+                    }
+                }
+            }
+            now[..batch.len()].iter().try_for_each(|place| self.add::<F>(place))?;
+        }
+        Ok(())
+    }
+
+    fn drop_key<const F: u32>(&mut self, key: Hash) -> bool {
+        let place = self.place::<F>(key);
+        if self.len == 0 {
+            return false;
+        }
+        let find = |bucket| {
+            let slot = self.prints::<F>(bucket).iter().position(|print| *print == place.print)?;
+            Some((bucket, slot as u64))
+        };
+        if let Some((bucket, slot)) = place.buckets.into_iter().find_map(find) {
+            self.clear::<F>(bucket, slot);
+            self.len -= 1;
+            if self.stashed > 0 {
+                self.unstash::<F>();
+            }
+            return true;
+        }
+        let Some(index) = self.in_stash(place.buckets[0], place.print) else { return false };
+        self.drop_stashed(index);
+        self.len -= 1;
+        true
     }
 }
 
 /// Nodes of a search that deep.
 const fn nodes(levels: u32) -> usize {
     2 * (4usize.pow(levels) - 1) / 3
-}
-
-/// What stands for a key in the stash: of its buckets, one is even.
-fn stash_entry(a: u64, b: u64, print: u64) -> [u64; 2] {
-    [if a.is_multiple_of(2) { a } else { b }, print]
 }
 
 impl Filter for Cuckoo {
@@ -435,7 +552,7 @@ impl Filter for Cuckoo {
 
     #[inline]
     fn contains(&self, key: Hash) -> bool {
-        self.is_in(&self.place(key))
+        by_width!(self.look(key))
     }
 
     /// Keys inserted less keys removed.
@@ -445,13 +562,7 @@ impl Filter for Cuckoo {
 
     fn contains_each(&self, keys: &[Hash], out: &mut [bool]) {
         assert!(out.len() >= keys.len(), "an answer for each key");
-        let mut places = self.places(keys);
-        for (i, out) in out[..keys.len()].chunks_mut(BATCH).enumerate() {
-            let now = std::mem::replace(&mut places, self.places(after(keys, i)));
-            for (place, out) in now.iter().zip(out) {
-                *out = self.is_in(place);
-            }
-        }
+        by_width!(self.look_each(keys, &mut out[..keys.len()]));
     }
 }
 
@@ -469,16 +580,11 @@ impl Build for Cuckoo {
 impl Insert for Cuckoo {
     #[inline]
     fn insert(&mut self, key: Hash) -> Result<(), Full> {
-        self.insert_at(&self.place(key))
+        by_width!(self.add_key(key))
     }
 
     fn insert_each(&mut self, keys: &[Hash]) -> Result<(), Full> {
-        let mut places = self.places(keys);
-        for (i, batch) in keys.chunks(BATCH).enumerate() {
-            let now = std::mem::replace(&mut places, self.places(after(keys, i)));
-            now[..batch.len()].iter().try_for_each(|place| self.insert_at(place))?;
-        }
-        Ok(())
+        by_width!(self.add_each(keys))
     }
 }
 
@@ -486,27 +592,7 @@ impl Remove for Cuckoo {
     /// Takes out a fingerprint of the key's class; keys of one class are equal, so it does not
     /// matter whose it was.
     fn remove(&mut self, key: Hash) -> bool {
-        let place = self.place(key);
-        if self.len == 0 {
-            return false;
-        }
-        let find = |bucket| {
-            let slot = self.prints(bucket).iter().position(|print| *print == place.print)?;
-            Some((bucket, slot as u64))
-        };
-        if let Some((bucket, slot)) = place.buckets.into_iter().find_map(find) {
-            self.clear(bucket, slot);
-            self.len -= 1;
-            if self.stashed > 0 {
-                self.unstash();
-            }
-            return true;
-        }
-        let [a, b] = place.buckets;
-        let Some(index) = self.in_stash(a, b, place.print) else { return false };
-        self.drop_stashed(index);
-        self.len -= 1;
-        true
+        by_width!(self.drop_key(key))
     }
 }
 
@@ -533,14 +619,14 @@ impl Persist for Cuckoo {
         let stash = from.words(STASH, STASH_WORDS as u64)?;
         let (entries, _) = stash.as_chunks::<2>();
         let stashed = entries.iter().take_while(|[_, print]| *print != 0).count();
-        let sound = |[bucket, print]: &[u64; 2]| {
-            *bucket < buckets && bucket % 2 == 0 && *print <= packed::mask(shape.width)
+        let sound = |[left, print]: &[u64; 2]| {
+            *left < buckets / 2 && *print <= packed::mask(shape.width)
         };
         if !entries[..stashed].iter().all(sound) || entries[stashed..].iter().any(|e| *e != [0; 2])
         {
             return Err(from.corrupt("the stash holds what is no key").into());
         }
-        Ok(Self { lanes: shape.lanes(), shape, len, table, stashed, stash })
+        Ok(Self { shape, len, table, stashed, stash })
     }
 
     fn validate(&self) -> Result<(), Error> {
@@ -551,7 +637,7 @@ impl Persist for Cuckoo {
         }
         let mut len = self.stashed as u64;
         for bucket in 0..self.shape.buckets {
-            let prints = self.prints(bucket);
+            let prints = self.prints::<0>(bucket);
             if prints.is_sorted_by_key(|print| *print == 0) {
                 len += prints.iter().filter(|print| **print != 0).count() as u64;
             } else {
@@ -580,12 +666,21 @@ mod tests {
     #[test]
     fn the_other_of_the_other_is_the_first() {
         for buckets in (2..200).step_by(2).chain([1 << 20, (1 << 33) + 6, MAX_BUCKETS]) {
+            // Only where buckets lie is asked for, so no table is made.
+            let shape = CuckooShape { buckets, width: 32, keys: 0 };
+            let filter = Cuckoo {
+                shape,
+                len: 0,
+                table: Words::zeroed(0).unwrap(),
+                stashed: 0,
+                stash: Words::zeroed(0).unwrap(),
+            };
             for step in 0..500 {
-                let bucket = range::scale(mix(step), buckets);
+                let left = range::scale(mix(step), buckets / 2);
                 let print = 1 + mix(step + 1000) % 0xffff_ffff;
-                let there = other(buckets, bucket, print);
-                assert!(there < buckets && there != bucket && (there ^ bucket) & 1 == 1);
-                assert_eq!(other(buckets, there, print), bucket);
+                let [_, right] = filter.place_at(left, print).buckets;
+                assert!((buckets / 2..buckets).contains(&right));
+                assert_eq!([filter.other(left, print), filter.other(right, print)], [right, left]);
             }
         }
     }
@@ -601,14 +696,13 @@ mod tests {
                 let keys = hashes(u64::from(width) << 8 | buckets, 0..buckets * 5);
                 let mut model = HashMap::<[u64; 2], u64>::new();
                 let class = |filter: &Cuckoo, key: Hash| {
-                    let Place { print, buckets: [a, b] } = filter.place(key);
-                    stash_entry(a, b, print)
+                    let place = filter.place::<0>(key);
+                    [place.buckets[0], place.print]
                 };
                 let mut refused = 0;
                 for step in 0..25_000 {
                     let key = keys[range::scale(mix(step), keys.len() as u64) as usize];
-                    let class = class(&filter, key);
-                    let count = model.entry(class).or_default();
+                    let count = model.entry(class(&filter, key)).or_default();
                     assert_eq!(filter.contains(key), *count > 0);
                     if mix(step ^ 0xaaaa_0000) % 16 < 9 {
                         let before = mix(step).is_multiple_of(16).then(|| filter.clone());
@@ -626,8 +720,7 @@ mod tests {
                     if step % 64 == 0 {
                         filter.validate().unwrap();
                         assert!(keys.iter().all(|key| {
-                            let [a, b] = filter.place(*key).buckets;
-                            let count = model.get(&stash_entry(a, b, filter.place(*key).print));
+                            let count = model.get(&class(&filter, *key));
                             filter.contains(*key) == count.is_some_and(|count| *count > 0)
                         }));
                     }

@@ -37,7 +37,7 @@
 use bits::{LINE_WORDS, Words, packed, prefetch, range};
 use format::{Name, Reader, Writer};
 
-use super::cuckoo::other;
+use super::cuckoo::spread;
 use super::{build_by_inserting, usize_words};
 use crate::error::{Error, Full};
 use crate::filter::{Build, Filter, Insert, KeySource, Persist, Remove};
@@ -403,7 +403,9 @@ impl Morton {
 
     #[inline(always)]
     fn other<const F: u32>(&self, bucket: u64, print: u64) -> u64 {
-        other(self.shape.blocks * u64::from(Layout::<F>::BUCKETS), bucket, print)
+        let buckets = self.shape.blocks * u64::from(Layout::<F>::BUCKETS);
+        let odd = range::scale(spread(print), buckets / 2) * 2 + 1;
+        if odd >= bucket { odd - bucket } else { odd + buckets - bucket }
     }
 
     /// The block of a bucket and its number there.
