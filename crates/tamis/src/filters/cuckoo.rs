@@ -2,10 +2,10 @@
 //! when a newcomer needs the place.
 //!
 //! ```text
-//!  hash.hi ──► bucket i          │ f bits │ f bits │ f bits │ f bits │    4 slots, 0 = empty
-//!  hash.lo ──► fingerprint p     ▲
-//!                                │ either of the two
-//!  odd(p) - i mod n ──► bucket j │ f bits │ f bits │ f bits │ f bits │
+//!  hash.hi ──► bucket i of the left half      │ f bits │ f bits │ f bits │ f bits │    4 slots,
+//!  hash.lo ──► fingerprint p                  ▲                                        0 = empty
+//!                                             │ either of the two
+//!  i + spread(p) ──► bucket j of the right    │ f bits │ f bits │ f bits │ f bits │
 //! ```
 //!
 //! | figure | |
@@ -15,11 +15,11 @@
 //! | building | 2 lines a key; when nearly full a few more, to make room |
 //! | failure | a build of the planned size: none seen in millions; many copies of keys: see below |
 //!
-//! The other bucket is found from the bucket at hand and the fingerprint, so a fingerprint can be
-//! moved without knowing its key. The number of buckets `n` is even and `odd(p)` is odd, so `j` is
-//! never `i` and its other bucket is `i` again. Two keys are taken for each other if they share
-//! the fingerprint and the pair of buckets: one of `(2^f - 1) n / 2` classes, all equally likely,
-//! wherever the fingerprints have moved. That makes the rate exact: see [`CuckooShape::fpr_at`].
+//! The right bucket lies a distance on from the left one, round the half, that the fingerprint
+//! alone decides. So a fingerprint can be moved to its other bucket without knowing its key. Two
+//! keys are taken for each other if they share the fingerprint and the pair of buckets: one of
+//! `(2^f - 1) n / 2` classes, all equally likely, wherever the fingerprints have moved. That makes
+//! the rate exact: see [`CuckooShape::fpr_at`].
 //!
 //! Who finds both buckets full looks for the shortest chain of moves that ends in a free slot,
 //! breadth first, and moves nothing before there is one: a refused key leaves no trace. The few
@@ -33,6 +33,11 @@
 //! Differences: there the buckets are a power of two and `j = i xor hash(p)`; a random walk makes
 //! room and loses a key when it gives up. Its semi-sorted buckets are left out: they save one bit
 //! a key and cost three times the query.
+//!
+//! One key at a time in a table larger than the cache, time is what a query's instructions keep
+//! others from being begun while it waits: a quarter fewer of them took a quarter off. What did not
+//! pay: trying the left bucket alone first (a guess that is wrong too often), trying single moves
+//! before the search (2 % of building), batches longer or shorter than 16.
 
 use bits::lanes::{self, Lanes};
 use bits::{Words, packed, prefetch, range, set};
@@ -51,8 +56,10 @@ const SLOTS: u64 = 4;
 const STASHED: usize = 4;
 const STASH_WORDS: usize = STASHED * 2;
 const MAX_BUCKETS: u64 = 1 << 49;
-/// Keys of a batch whose memory is asked for while the batch before it is worked on.
-const BATCH: usize = 8;
+/// How many keys ahead of its turn a key's memory is asked for.
+const AHEAD: usize = 16;
+/// No slot is free.
+const NONE: u32 = 64;
 /// Keys a bucket from which on both buckets of some keys are full.
 const CROWDED: u64 = 3;
 
@@ -261,8 +268,20 @@ impl Cuckoo {
         let by = range::scale(spread(print), half);
         let (on, back) = (bucket + by, bucket.wrapping_sub(by));
         match bucket < half {
-            true => if on < half { on + half } else { on },
-            false => if back < half { back } else { back - half },
+            true => {
+                if on < half {
+                    on + half
+                } else {
+                    on
+                }
+            }
+            false => {
+                if back < half {
+                    back
+                } else {
+                    back - half
+                }
+            }
         }
     }
 
@@ -332,12 +351,11 @@ impl Cuckoo {
     }
 
     fn look_each<const F: u32>(&self, keys: &[Hash], out: &mut [bool]) {
-        let mut places = self.places::<F>(keys);
-        for (i, out) in out.chunks_mut(BATCH).enumerate() {
-            let now = std::mem::replace(&mut places, self.places::<F>(after(keys, i)));
-            for (place, out) in now.iter().zip(out) {
-                *out = self.is_in::<F>(place);
-            }
+        let mut ring = self.first_places::<F, AHEAD>(keys);
+        for (i, out) in out.iter_mut().enumerate() {
+            let later = keys.get(i + AHEAD);
+            let place = std::mem::replace(&mut ring[i % AHEAD], self.asked::<F>(later));
+            *out = self.is_in::<F>(&place);
         }
     }
 
@@ -347,14 +365,28 @@ impl Cuckoo {
         entries[..self.stashed].iter().position(|entry| *entry == [left, print])
     }
 
-    /// The first free slot of `bucket`, which is also how many are taken; [`SLOTS`] or more if
-    /// none is free.
+    /// A mark of the bucket's first free slot, the smaller the emptier it is; [`NONE`] if it is
+    /// full. In a bucket that is handled at once it is the place of the slot's top bit.
     #[inline(always)]
-    fn free<const F: u32>(&self, bucket: u64) -> u64 {
+    fn free<const F: u32>(&self, bucket: u64) -> u32 {
         match self.lanes::<F>() {
-            Some(lanes) => u64::from(lanes.first_zero(self.window::<F>(bucket))),
-            None => self.wide_prints(bucket).iter().take_while(|print| **print != 0).count() as u64,
+            Some(lanes) => lanes.find(self.window::<F>(bucket), 0).trailing_zeros(),
+            None => {
+                let slot = self.wide_prints(bucket).iter().position(|print| *print == 0);
+                slot.map_or(NONE, |slot| slot as u32)
+            }
         }
+    }
+
+    /// Puts a fingerprint into the free slot that `mark` stands for.
+    #[inline(always)]
+    fn fill<const F: u32>(&mut self, bucket: u64, mark: u32, print: u64) {
+        let (bit, width) = (self.bit::<F>(bucket), self.width::<F>());
+        let table = self.table.to_mut();
+        if width > lanes::WIDEST {
+            return packed::set(table, width, bucket * SLOTS + u64::from(mark), print);
+        }
+        lanes::set_window(table, bit, 0, print << (mark + 1 - width));
     }
 
     #[inline(always)]
@@ -375,11 +407,11 @@ impl Cuckoo {
     fn put<const F: u32>(&mut self, place: &Place) -> bool {
         let [a, b] = place.buckets;
         let (free_a, free_b) = (self.free::<F>(a), self.free::<F>(b));
-        let (bucket, slot) = if free_a <= free_b { (a, free_a) } else { (b, free_b) };
-        if slot >= SLOTS {
+        let (bucket, mark) = if free_a <= free_b { (a, free_a) } else { (b, free_b) };
+        if mark == NONE {
             return self.make_room::<F>(place);
         }
-        self.set::<F>(bucket, slot, place.print);
+        self.fill::<F>(bucket, mark, place.print);
         true
     }
 
@@ -409,9 +441,9 @@ impl Cuckoo {
             for (at, bucket) in next.into_iter().enumerate() {
                 let node = from * 4 + 2 + at;
                 queue[node] = bucket;
-                let slot = self.free::<F>(bucket);
-                if slot < SLOTS {
-                    self.pull::<F>(place.print, &queue, node, slot);
+                let mark = self.free::<F>(bucket);
+                if mark != NONE {
+                    self.pull::<F>(place.print, &queue, node, mark);
                     return true;
                 }
             }
@@ -419,13 +451,18 @@ impl Cuckoo {
         false
     }
 
-    fn pull<const F: u32>(&mut self, print: u64, queue: &[u64], mut node: usize, mut slot: u64) {
+    /// Moves fingerprints along the way to `last`, which has a free slot, and puts `print` where
+    /// the first of them was.
+    fn pull<const F: u32>(&mut self, print: u64, queue: &[u64], last: usize, mark: u32) {
+        let came = |node: usize| ((node - 2) / 4, (node - 2) % 4);
+        let (mut node, mut slot) = came(last);
+        self.fill::<F>(queue[last], mark, self.prints::<F>(queue[node])[slot]);
         while node >= 2 {
-            let (from, at) = ((node - 2) / 4, (node - 2) % 4);
-            self.set::<F>(queue[node], slot, self.prints::<F>(queue[from])[at]);
-            (node, slot) = (from, at as u64);
+            let (from, at) = came(node);
+            self.set::<F>(queue[node], slot as u64, self.prints::<F>(queue[from])[at]);
+            (node, slot) = (from, at);
         }
-        self.set::<F>(queue[node], slot, print);
+        self.set::<F>(queue[node], slot as u64, print);
     }
 
     /// Empties a slot; the bucket's last fingerprint moves there, so that the free ones come last.
@@ -454,15 +491,18 @@ impl Cuckoo {
         self.stashed -= 1;
     }
 
-    /// Where the first keys go, their memory asked for.
+    /// Where a key goes, its memory asked for.
     #[inline(always)]
-    fn places<const F: u32>(&self, keys: &[Hash]) -> [Place; BATCH] {
-        let mut places = [Place { print: 0, buckets: [0; 2] }; BATCH];
-        for (place, key) in places.iter_mut().zip(keys) {
-            *place = self.place::<F>(*key);
-            self.fetch::<F>(&place.buckets);
-        }
-        places
+    fn asked<const F: u32>(&self, key: Option<&Hash>) -> Place {
+        let Some(key) = key else { return Place { print: 0, buckets: [0; 2] } };
+        let place = self.place::<F>(*key);
+        self.fetch::<F>(&place.buckets);
+        place
+    }
+
+    #[inline(always)]
+    fn first_places<const F: u32, const N: usize>(&self, keys: &[Hash]) -> [Place; N] {
+        std::array::from_fn(|i| self.asked::<F>(keys.get(i)))
     }
 
     #[inline(always)]
@@ -493,25 +533,29 @@ impl Cuckoo {
         self.add::<F>(&self.place::<F>(key))
     }
 
-    /// Two batches ahead a key's buckets are asked for; one batch ahead, if both are full, those
-    /// that their fingerprints could go to.
+    /// A key's buckets are asked for when twice `AHEAD` others are to be inserted before it; half
+    /// way from there they have come, and if both are full, those are asked for that their
+    /// fingerprints could go to.
     fn add_each<const F: u32>(&mut self, keys: &[Hash]) -> Result<(), Full> {
-        let mut next = self.places::<F>(keys);
-        let mut far = self.places::<F>(after(keys, 0));
-        for (i, batch) in keys.chunks(BATCH).enumerate() {
-            let now = std::mem::replace(&mut next, std::mem::replace(&mut far, self.places::<F>(after(keys, i + 1))));
+        let mut ring = self.first_places::<F, { 2 * AHEAD }>(keys);
+        for i in 0..keys.len() {
+            let later = self.asked::<F>(keys.get(i + ring.len()));
+            let place = std::mem::replace(&mut ring[i % (2 * AHEAD)], later);
             if self.len > self.shape.buckets * CROWDED {
-                for place in &next {
-                    if place.buckets.iter().all(|bucket| self.free::<F>(*bucket) >= SLOTS) {
-                        for bucket in place.buckets {
-                            self.fetch::<F>(&self.others::<F>(bucket));
-                        }
-                    }
-                }
+                self.fetch_others::<F>(&ring[(i + AHEAD) % (2 * AHEAD)]);
             }
-            now[..batch.len()].iter().try_for_each(|place| self.add::<F>(place))?;
+            self.add::<F>(&place)?;
         }
         Ok(())
+    }
+
+    #[inline(always)]
+    fn fetch_others<const F: u32>(&self, place: &Place) {
+        if place.buckets.iter().all(|bucket| self.free::<F>(*bucket) == NONE) {
+            for bucket in place.buckets {
+                self.fetch::<F>(&self.others::<F>(bucket));
+            }
+        }
     }
 
     fn drop_key<const F: u32>(&mut self, key: Hash) -> bool {
@@ -566,11 +610,6 @@ impl Filter for Cuckoo {
     }
 }
 
-/// The keys after batch `i`.
-fn after(keys: &[Hash], i: usize) -> &[Hash] {
-    keys.get((i + 1) * BATCH..).unwrap_or(&[])
-}
-
 impl Build for Cuckoo {
     fn build_on(_threads: usize, shape: CuckooShape, keys: impl KeySource) -> Result<Self, Error> {
         build_by_inserting(Self::new(shape)?, keys)
@@ -619,9 +658,8 @@ impl Persist for Cuckoo {
         let stash = from.words(STASH, STASH_WORDS as u64)?;
         let (entries, _) = stash.as_chunks::<2>();
         let stashed = entries.iter().take_while(|[_, print]| *print != 0).count();
-        let sound = |[left, print]: &[u64; 2]| {
-            *left < buckets / 2 && *print <= packed::mask(shape.width)
-        };
+        let sound =
+            |[left, print]: &[u64; 2]| *left < buckets / 2 && *print <= packed::mask(shape.width);
         if !entries[..stashed].iter().all(sound) || entries[stashed..].iter().any(|e| *e != [0; 2])
         {
             return Err(from.corrupt("the stash holds what is no key").into());
