@@ -282,7 +282,7 @@ impl Cuckoo {
     /// The bucket as a word, where that holds one.
     #[inline(always)]
     fn window<const F: u32>(&self, bucket: u64) -> u64 {
-        if F > 0 && F % 2 == 0 {
+        if F > 0 {
             return lanes::word_at(&self.table, bucket * (SLOTS * u64::from(F) / 8));
         }
         lanes::window(&self.table, self.bit::<F>(bucket))

@@ -33,10 +33,19 @@
 //! Compression, and Decoupled Logical Sparsity*, 2018. Differences: the other bucket is anywhere,
 //! as in `cuckoo`, not some blocks away; room is made by looking before anything is moved, so a
 //! refused key leaves no trace; narrower and wider fingerprints than these two are left out.
+//!
+//! It shines in batches: with 10^8 keys they take 0.65 of `cuckoo`'s time to ask and 0.58 to insert.
+//! One at a time it takes nearly twice as long, though it touches half the lines: whether the second
+//! look is needed is a guess, wrong for every eighth stranger, and nothing that follows can begin
+//! before the line has come and the guess is found to be wrong. To look without a guess would double
+//! the instructions of every query, and those are what `cuckoo` has fewer of.
+
+mod block;
 
 use bits::{LINE_WORDS, Words, packed, prefetch, range};
 use format::{Name, Reader, Writer};
 
+use self::block::{Block, DEEP, FLAGS, Layout};
 use super::cuckoo::spread;
 use super::{build_by_inserting, usize_words};
 use crate::error::{Error, Full};
@@ -46,165 +55,13 @@ use crate::plan::{Figures, MAX_KEYS, Setting, Settings, Shape};
 
 const BLOCKS: Name = Name::new("blocks");
 const MAX_BLOCKS: u64 = 1 << 44;
-const FLAGS: u32 = 16;
-/// Keys of a bucket.
-const DEEP: u64 = 3;
 /// Keys of a batch whose memory is asked for while the batch before it is worked on.
 const BATCH: usize = 16;
+const AHEAD: usize = 16;
 /// Slots taken at the most.
 const LOAD: f64 = 0.95;
 /// Places without room that are looked at before a key is refused.
 const SEARCH: usize = 64;
-
-type Block = [u64; LINE_WORDS];
-
-/// For each bucket the bits of the counters before its own; in a table, because a branch on which
-/// of the two words it lies in would be guessed wrong half of the time.
-static BEFORE: [[u64; 2]; 64] = {
-    let mut masks = [[0; 2]; 64];
-    let mut bucket = 0;
-    while bucket < 64 {
-        let mask = (1u128 << (2 * bucket)) - 1;
-        masks[bucket] = [mask as u64, (mask >> 64) as u64];
-        bucket += 1;
-    }
-    masks
-};
-
-/// What a block of fingerprints of `F` bits is made of.
-struct Layout<const F: u32>;
-
-impl<const F: u32> Layout<F> {
-    const BUCKETS: u32 = if F == 8 { 64 } else { 32 };
-    const FLAGS_AT: u32 = 2 * Self::BUCKETS;
-    const SLOTS_AT: u32 = Self::FLAGS_AT + FLAGS;
-    const SLOTS: u32 = (512 - Self::SLOTS_AT) / F;
-    /// The lowest and the highest bits of three fingerprints.
-    const ONES: u64 = 1 | 1 << F | 1 << (2 * F);
-    const TOPS: u64 = Self::ONES << (F - 1);
-
-    /// The counters of the buckets before this one.
-    #[inline(always)]
-    fn before(block: &Block, bucket: u32) -> [u64; 2] {
-        let masks = &BEFORE[bucket as usize % BEFORE.len()];
-        [block[0] & masks[0], block[1] & masks[1]]
-    }
-
-    /// Fingerprints in a bucket.
-    #[inline(always)]
-    fn count(block: &Block, bucket: u32) -> u64 {
-        block[(bucket / 32) as usize % 2] >> (2 * (bucket % 32)) & 3
-    }
-
-    /// The sum of 2-bit counters.
-    #[inline(always)]
-    fn sum(words: [u64; 2]) -> u32 {
-        const TWOS: u64 = 0x3333_3333_3333_3333;
-        const FOURS: u64 = 0x0f0f_0f0f_0f0f_0f0f;
-        let nibbles = words.map(|x| (x & TWOS) + (x >> 2 & TWOS));
-        let sum = nibbles[0] + nibbles[1];
-        let bytes = (sum & FOURS) + (sum >> 4 & FOURS);
-        (bytes.wrapping_mul(0x0101_0101_0101_0101) >> 56) as u32
-    }
-
-    /// Fingerprints in the block.
-    #[inline(always)]
-    fn len(block: &Block) -> u32 {
-        Self::sum([block[0], if Self::BUCKETS == 64 { block[1] } else { 0 }])
-    }
-
-    /// The first slot of a bucket and how many are its.
-    #[inline(always)]
-    fn find(block: &Block, bucket: u32) -> (u32, u64) {
-        (Self::sum(Self::before(block, bucket)), Self::count(block, bucket))
-    }
-
-    /// The bits from slot `slot` on. A file may state any counters: what lies past the end of the
-    /// block is taken from its beginning.
-    #[inline(always)]
-    fn from(block: &Block, slot: u32) -> u64 {
-        let bit = Self::SLOTS_AT + slot * F;
-        let (word, shift) = ((bit / 64) as usize, bit % 64);
-        block[word % LINE_WORDS] >> shift | block[(word + 1) % LINE_WORDS] << 1 << (63 - shift)
-    }
-
-    /// Where in the bucket the fingerprint is: the top bit of the lowest lane.
-    #[inline(always)]
-    fn lanes(block: &Block, bucket: u32, print: u64) -> (u32, u64) {
-        let (slot, count) = Self::find(block, bucket);
-        let x = Self::from(block, slot) ^ Self::ONES.wrapping_mul(print);
-        let zero = x.wrapping_sub(Self::ONES) & !x & Self::TOPS;
-        (slot, zero & ((1 << (count as u32 * F)) - 1))
-    }
-
-    #[inline(always)]
-    fn has(block: &Block, bucket: u32, print: u64) -> bool {
-        Self::lanes(block, bucket, print).1 != 0
-    }
-
-    #[inline(always)]
-    fn spilled(block: &Block, bucket: u32) -> bool {
-        bits::set::get(block, u64::from(Self::FLAGS_AT + bucket % FLAGS))
-    }
-
-    fn spill(block: &mut Block, bucket: u32) {
-        bits::set::set(block, u64::from(Self::FLAGS_AT + bucket % FLAGS));
-    }
-
-    #[inline(always)]
-    fn has_room(block: &Block, bucket: u32) -> bool {
-        Self::len(block) < Self::SLOTS && Self::count(block, bucket) < DEEP
-    }
-
-    /// Appends a fingerprint to a bucket; those of later buckets move up.
-    #[inline(always)]
-    fn put(block: &mut Block, bucket: u32, print: u64) -> bool {
-        if !Self::has_room(block, bucket) {
-            return false;
-        }
-        let (first, count) = Self::find(block, bucket);
-        let bit = Self::SLOTS_AT + (first + count as u32) * F;
-        let (word, shift) = ((bit / 64) as usize, bit % 64);
-        let kept = (1 << shift) - 1;
-        let moved = block[word] & !kept;
-        for i in (word + 1..LINE_WORDS).rev() {
-            let below = if i - 1 == word { moved } else { block[i - 1] };
-            block[i] = block[i] << F | below >> (64 - F);
-        }
-        block[word] = block[word] & kept | moved << F | print << shift;
-        block[(word + 1) % LINE_WORDS] |= print >> 1 >> (63 - shift);
-        block[(bucket / 32) as usize] += 1 << (2 * (bucket % 32));
-        true
-    }
-
-    /// Takes a fingerprint out of a bucket, if it is there; those after it move down.
-    fn take(block: &mut Block, bucket: u32, print: u64) -> bool {
-        let (first, lanes) = Self::lanes(block, bucket, print);
-        let slot = first + lanes.trailing_zeros() / F;
-        if lanes == 0 || slot >= Self::SLOTS {
-            return false;
-        }
-        let bit = Self::SLOTS_AT + slot * F;
-        let (word, shift) = ((bit / 64) as usize, bit % 64);
-        let kept = (1 << shift) - 1;
-        let after = |i: usize| block.get(i + 1).copied().unwrap_or(0);
-        let mut next = *block;
-        for i in word..LINE_WORDS {
-            next[i] = block[i] >> F | after(i) << (64 - F);
-        }
-        next[word] = block[word] & kept | next[word] & !kept;
-        *block = next;
-        block[(bucket / 32) as usize] -= 1 << (2 * (bucket % 32));
-        true
-    }
-
-    /// The fingerprints of a bucket.
-    fn prints(block: &Block, bucket: u32) -> impl Iterator<Item = u64> + use<F> {
-        let (slot, count) = Self::find(block, bucket);
-        let all = Self::from(block, slot);
-        (0..count as u32).map(move |i| all >> (i * F) & packed::mask(F))
-    }
-}
 
 /// Blocks of a cache line, with fingerprints of `f` bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -259,46 +116,61 @@ impl MortonShape {
 
     /// What share of the keys has spilled, and of the overflow bits is set, with so many keys.
     ///
-    /// One block stands for all. `full[m]` is the chance that a key cannot enter it while it holds
-    /// m others: 1 when its slots are taken, else that its bucket has 3. A key that cannot sets
-    /// one of 16 bits and makes some other block one fuller, among those that can still take one.
-    /// So each key that comes adds to `here[m]`, the chance that the block holds m, and takes from
-    /// `clear[m]`, the same times the share of its bits that are not set.
+    /// One block stands for all, and one of its buckets for the others. `held[m][j]` is the chance
+    /// that the bucket holds j keys when the block holds m: the next one goes to any bucket that
+    /// has fewer than 3. `full[m]` is the chance that a key cannot enter: 1 when all slots are taken,
+    /// else that its bucket has 3. A key that cannot makes some other block one fuller, among those
+    /// that still can take one.
+    ///
+    /// Key by key this gives `here[m]`, the chance that the block holds m. Of that, `clear[m]` is
+    /// where it has not yet, for want of slots, turned away a key of a given overflow bit, and
+    /// `calm[m][j]` where the bucket holds j and has turned none away for having 3 itself. An overflow
+    /// bit is clear if it is for the first reason and all its buckets are for the second.
     fn spilled(&self, keys: u64) -> (f64, f64) {
-        const STEPS: u64 = 2048;
-        let slots = self.slots() as usize;
-        let mut full = vec![1.0; slots + 1];
-        let mut time = 0.0f64;
-        for (m, full) in full[..slots].iter_mut().enumerate() {
-            // A bucket that random keys come to, as long as it has fewer than 3, holds
-            // 3 - (3 + 2t + t^2 / 2) e^-t of them at time t; here that is m / buckets.
-            let mean = m as f64 / f64::from(self.buckets());
-            for _ in 0..20 {
-                let held = 3.0 - (3.0 + 2.0 * time + time * time / 2.0) * (-time).exp();
-                time += (mean - held) / ((1.0 + time + time * time / 2.0) * (-time).exp());
-            }
-            *full = 1.0 - (1.0 + time + time * time / 2.0) * (-time).exp();
-        }
+        const STEPS: u64 = 1024;
+        let (slots, buckets) = (self.slots() as usize, f64::from(self.buckets()));
+        // The chance that a key which enters goes to the bucket, if that has fewer than 3.
+        let gets = |held: [f64; 4]| 1.0 / (buckets * (1.0 - held[3]));
+        let one_more = |[a, b, c, d]: [f64; 4], gets: f64| {
+            let [up_a, up_b, up_c] = [a, b, c].map(|chance| chance * gets);
+            [a - up_a, b - up_b + up_a, c - up_c + up_b, d + up_c]
+        };
+        let mut held = vec![[1.0, 0.0, 0.0, 0.0]];
+        (0..slots).for_each(|m| held.push(one_more(held[m], gets(held[m]))));
+        let full: Vec<f64> =
+            (0..=slots).map(|m| if m < slots { held[m][3] } else { 1.0 }).collect();
+
         let steps = keys.clamp(1, STEPS);
         let rate = keys as f64 / steps as f64 / self.blocks as f64;
         let (mut here, mut clear) = (vec![0.0; slots + 1], vec![0.0; slots + 1]);
-        (here[0], clear[0]) = (1.0, 1.0);
+        let mut calm = vec![[0.0; 4]; slots + 1];
+        (here[0], clear[0], calm[0][0]) = (1.0, 1.0, 1.0);
         let mut spilled = 0.0;
-        for _ in 0..steps {
+        for step in 0..steps {
             let turned = here.iter().zip(&full).map(|(here, full)| here * full).sum::<f64>();
             spilled += turned / steps as f64;
-            for m in (0..=slots).rev() {
-                let comes = (rate * (1.0 - full[m]) / (1.0 - turned).max(1e-9)).min(1.0);
-                clear[m] *= 1.0 - (rate * full[m]).min(1.0) / f64::from(FLAGS);
-                if m < slots {
-                    here[m + 1] += here[m] * comes;
-                    clear[m + 1] += clear[m] * comes;
+            clear[slots] *= 1.0 - (rate / f64::from(FLAGS)).min(1.0);
+            calm[..slots].iter_mut().for_each(|calm| calm[3] *= 1.0 - (rate / buckets).min(1.0));
+            for i in 0..slots {
+                // From above, a step brings one key or none; from below, one after the other. By
+                // turns, numbers of keys scatter as they should.
+                let (m, again) = if step % 2 == 0 { (slots - 1 - i, 0.0) } else { (i, rate) };
+                let comes = rate / (1.0 + again) * (1.0 - full[m]) / (1.0 - turned).max(1e-9);
+                let comes = comes.min(1.0);
+                for chance in [&mut here, &mut clear] {
+                    let up = chance[m] * comes;
+                    (chance[m], chance[m + 1]) = (chance[m] - up, chance[m + 1] + up);
                 }
-                here[m] *= 1.0 - comes;
-                clear[m] *= 1.0 - comes;
+                let up = one_more(calm[m].map(|chance| chance * comes), gets(held[m]));
+                calm[m] = calm[m].map(|chance| chance * (1.0 - comes));
+                (0..4).for_each(|j| calm[m + 1][j] += up[j]);
             }
         }
-        (spilled, 1.0 - clear.iter().sum::<f64>())
+        let together = buckets / f64::from(FLAGS);
+        let unset = (0..=slots)
+            .filter(|m| here[*m] > 0.0)
+            .map(|m| clear[m] * (calm[m].iter().sum::<f64>() / here[m]).min(1.0).powf(together));
+        (spilled, 1.0 - unset.sum::<f64>())
     }
 
     /// A stranger passes for a key of its fingerprint in its first bucket; or in its second, if
@@ -576,13 +448,31 @@ impl Morton {
         }
     }
 
+    /// A key's first block is asked for when twice `AHEAD` others are to be inserted before it;
+    /// half way from there it has come, and if it has no room, the second is asked for.
     fn add_each<const F: u32>(&mut self, keys: &[Hash]) -> Result<(), Full> {
-        let mut places = self.places::<F>(keys);
-        for (i, batch) in keys.chunks(BATCH).enumerate() {
-            let now = std::mem::replace(&mut places, self.places::<F>(after(keys, i)));
-            now[..batch.len()].iter().try_for_each(|place| self.add::<F>(*place))?;
+        const RING: usize = 2 * AHEAD;
+        let mut ring: [_; RING] = std::array::from_fn(|i| self.asked::<F>(keys.get(i)));
+        for i in 0..keys.len() {
+            let later = self.asked::<F>(keys.get(i + RING));
+            let place = std::mem::replace(&mut ring[i % RING], later);
+            let (bucket, print) = ring[(i + AHEAD) % RING];
+            let (block, at) = self.block::<F>(bucket);
+            if !Layout::<F>::has_room(block, at) {
+                self.fetch::<F>(self.other::<F>(bucket, print));
+            }
+            self.add::<F>(place)?;
         }
         Ok(())
+    }
+
+    /// The first bucket of a key and its fingerprint, the block asked for.
+    #[inline(always)]
+    fn asked<const F: u32>(&self, key: Option<&Hash>) -> (u64, u64) {
+        let Some(key) = key else { return (0, 0) };
+        let place = self.place::<F>(*key);
+        self.fetch::<F>(place.0);
+        place
     }
 
     fn add_key<const F: u32>(&mut self, key: Hash) -> Result<(), Full> {
@@ -715,41 +605,6 @@ mod tests {
         keys.map(|key| key.hash(&hasher)).collect()
     }
 
-    /// One block against a list of fingerprints for each bucket.
-    fn a_block_is_its_buckets<const F: u32>() {
-        assert_eq!(Layout::<F>::SLOTS_AT + Layout::<F>::SLOTS * F, 512);
-        let mut block = [0; LINE_WORDS];
-        let mut model = vec![Vec::new(); Layout::<F>::BUCKETS as usize];
-        for step in 0..200_000u64 {
-            let bucket = (mix(step) % u64::from(Layout::<F>::BUCKETS)) as u32;
-            let print = 1 + mix(step ^ 77 << 40) % 3 * (packed::mask(F) / 3);
-            let len: usize = model.iter().map(Vec::len).sum();
-            let here = &mut model[bucket as usize];
-            assert_eq!(Layout::<F>::has(&block, bucket, print), here.contains(&print));
-            if mix(step ^ 99 << 40) % 9 < 5 {
-                let room = here.len() < 3 && len < Layout::<F>::SLOTS as usize;
-                assert_eq!(Layout::<F>::has_room(&block, bucket), room);
-                assert_eq!(Layout::<F>::put(&mut block, bucket, print), room);
-                if room {
-                    here.push(print);
-                }
-            } else {
-                let at = here.iter().position(|other| *other == print);
-                assert_eq!(Layout::<F>::take(&mut block, bucket, print), at.is_some());
-                at.map(|at| here.remove(at));
-            }
-            let probe = (step % u64::from(Layout::<F>::BUCKETS)) as u32;
-            let prints: Vec<u64> = Layout::<F>::prints(&block, probe).collect();
-            assert_eq!(prints, model[probe as usize]);
-        }
-    }
-
-    #[test]
-    fn blocks_are_their_buckets() {
-        a_block_is_its_buckets::<8>();
-        a_block_is_its_buckets::<12>();
-    }
-
     /// Overflow, chains of moves and refusals in tables of a few blocks, against a multiset of
     /// keys: no member is denied, nor is anything left of those that were removed.
     #[test]
@@ -840,7 +695,7 @@ mod tests {
                 let set: u32 = flags.map(|word| (word & 0xffff).count_ones()).sum();
                 let share = f64::from(set) / (shape.blocks() as f64 * 16.0);
                 let expected = shape.spilled(keys).1;
-                assert!((share - expected).abs() < 0.02, "{load}: {share}, not {expected}");
+                assert!((share - expected).abs() < 0.004, "{load}: {share}, not {expected}");
             }
         }
     }
