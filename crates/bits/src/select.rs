@@ -37,6 +37,13 @@ pub fn run<T: Task>(task: T) -> T::Output {
         // SAFETY: the machine has BMI2 and POPCNT: asked just above. BMI1 comes with BMI2.
         return unsafe { with_bmi2(task) };
     }
+    without(task)
+}
+
+/// Apart, so that callers on machines that have it are not burdened with code they do not need.
+#[cold]
+#[inline(never)]
+fn without<T: Task>(task: T) -> T::Output {
     task.work(Portable)
 }
 
