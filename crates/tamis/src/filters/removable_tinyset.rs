@@ -23,7 +23,7 @@
 //!
 //! It goes on past the keys it is made for, at a rising rate, until a block has not a bit left. No
 //! random set of keys comes near that; copies of one key do, for each of them takes a slot:
-//! that block then says [`Full`]. Removing what was never added may take a member with it.
+//! that block then says [`Full`](crate::Full). Removing what was never added may take a member with it.
 //!
 //! Einziger, Friedman, *TinySet: An Access Efficient Self Adjusting Bloom Filter Construction*,
 //! 2015. Differences, without which it would deny members: of several records that match, the paper
@@ -31,35 +31,17 @@
 //! be had once slots are freed (section 3.5), which is what the stop bit is for.
 
 use bits::Words;
-use format::{Reader, Writer};
 
-use super::tiny_block::{BLOCK, BLOCKS, Code, Grid, Put, with_width};
-use super::{binomial_mean, build_by_inserting};
-use crate::error::{Error, Full};
-use crate::filter::{Build, Filter, Insert, KeySource, Overload, Persist, Remove};
+use super::binomial_mean;
+use super::tiny_block::{BLOCK, BLOCKS, Code, Grid, Put, tiny_kind, with_width};
+use crate::error::Error;
+use crate::filter::Remove;
 use crate::hash::Hash;
 use crate::plan::{Figures, Setting, Settings, Shape};
 
 /// A number of blocks, of 256, 512 or 1024 bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemovableTinySetShape(Grid);
-
-impl RemovableTinySetShape {
-    /// A shape by hand: this many blocks of 256, 512 or 1024 bits, made for this many keys.
-    pub fn new(blocks: u64, bits: u64, keys: u64) -> Result<Self, Error> {
-        Grid::new(blocks, bits, keys).map(Self)
-    }
-
-    /// Blocks.
-    pub fn blocks(&self) -> u64 {
-        self.0.blocks
-    }
-
-    /// Bits of a block.
-    pub fn block_bits(&self) -> u64 {
-        self.0.bits()
-    }
-}
 
 /// The rate of a block with so many slots: records are independent of each other, each in a
 /// stranger's chain with one in `CHAINS`. That chain lies among the longer records or among the
@@ -139,74 +121,13 @@ pub struct RemovableTinySet {
 }
 
 impl RemovableTinySet {
-    /// An empty filter.
-    pub fn new(shape: RemovableTinySetShape) -> Result<Self, Error> {
-        let words = shape.0.zeroed()?;
-        Ok(Self { shape, len: 0, words })
-    }
-
     /// Slots, in use or freed. It looks at every block.
     pub fn slots(&self) -> u64 {
         self.shape.0.count::<true>(&self.words).map_or(0, |(_, all)| all)
     }
 }
 
-impl Filter for RemovableTinySet {
-    type Shape = RemovableTinySetShape;
-
-    fn shape(&self) -> &RemovableTinySetShape {
-        &self.shape
-    }
-
-    #[inline]
-    fn contains(&self, key: Hash) -> bool {
-        self.shape.0.contains::<true>(&self.words, key)
-    }
-
-    /// Keys inserted less keys removed.
-    fn len(&self) -> u64 {
-        self.len
-    }
-
-    fn contains_each(&self, keys: &[Hash], out: &mut [bool]) {
-        self.shape.0.contains_each::<true>(&self.words, keys, out);
-    }
-}
-
-impl Build for RemovableTinySet {
-    fn build_on(
-        _threads: usize,
-        shape: RemovableTinySetShape,
-        keys: impl KeySource,
-    ) -> Result<Self, Error> {
-        build_by_inserting(Self::new(shape)?, keys)
-    }
-}
-
-impl Insert for RemovableTinySet {
-    /// [`Full`] only when the key's block has not a bit left.
-    #[inline]
-    fn insert(&mut self, key: Hash) -> Result<(), Full> {
-        match self.shape.0.insert::<true>(self.words.to_mut(), key) {
-            Put::NoRoom => Err(Full),
-            _ => {
-                self.len += 1;
-                Ok(())
-            }
-        }
-    }
-
-    fn insert_each(&mut self, keys: &[Hash]) -> Result<(), Full> {
-        const LANES: usize = 16;
-        for keys in keys.chunks(LANES) {
-            keys.iter().for_each(|key| self.shape.0.fetch(&self.words, *key));
-            keys.iter().try_for_each(|key| self.insert(*key))?;
-        }
-        Ok(())
-    }
-}
-
-impl Overload for RemovableTinySet {}
+tiny_kind!(RemovableTinySet, RemovableTinySetShape, true);
 
 impl Remove for RemovableTinySet {
     #[inline]
@@ -217,27 +138,11 @@ impl Remove for RemovableTinySet {
     }
 }
 
-impl Persist for RemovableTinySet {
-    fn write<'a>(&'a self, to: &mut Writer<'a>) {
-        self.shape.0.write(to);
-        to.words(BLOCKS, &self.words);
-    }
-
-    fn read(from: &mut Reader) -> Result<Self, Error> {
-        let len = from.header().keys;
-        let grid = Grid::read::<true>(from)?;
-        let words = from.words(BLOCKS, grid.words())?;
-        Ok(Self { shape: RemovableTinySetShape(grid), len, words })
-    }
-
-    fn validate(&self) -> Result<(), Error> {
-        self.shape.0.validate::<true>(&self.words, self.len)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Full;
+    use crate::filter::{Filter, Insert, Persist};
     use crate::hash::{HashId, Hasher, Key};
     use bits::range::mix;
 

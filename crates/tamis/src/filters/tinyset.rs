@@ -35,35 +35,15 @@ use std::sync::LazyLock;
 
 use bits::Words;
 use bits::packed::mask;
-use format::{Reader, Writer};
 
-use super::tiny_block::{BLOCK, BLOCKS, Code, Grid, Put};
-use super::{binomial_mean, build_by_inserting};
-use crate::error::{Error, Full};
-use crate::filter::{Build, Filter, Insert, KeySource, Overload, Persist};
-use crate::hash::Hash;
+use super::binomial_mean;
+use super::tiny_block::{BLOCK, BLOCKS, Code, Grid, Put, tiny_kind};
+use crate::error::Error;
 use crate::plan::{Figures, Setting, Settings, Shape};
 
 /// A number of blocks, of 256, 512 or 1024 bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TinySetShape(Grid);
-
-impl TinySetShape {
-    /// A shape by hand: this many blocks of 256, 512 or 1024 bits, made for this many keys.
-    pub fn new(blocks: u64, bits: u64, keys: u64) -> Result<Self, Error> {
-        Grid::new(blocks, bits, keys).map(Self)
-    }
-
-    /// Blocks.
-    pub fn blocks(&self) -> u64 {
-        self.0.blocks
-    }
-
-    /// Bits of a block.
-    pub fn block_bits(&self) -> u64 {
-        self.0.bits()
-    }
-}
 
 /// How a block fills up as distinct keys arrive.
 struct Curve {
@@ -255,85 +235,13 @@ pub struct TinySet {
     words: Words,
 }
 
-impl TinySet {
-    /// An empty filter.
-    pub fn new(shape: TinySetShape) -> Result<Self, Error> {
-        let words = shape.0.zeroed()?;
-        Ok(Self { shape, len: 0, words })
-    }
-}
-
-impl Filter for TinySet {
-    type Shape = TinySetShape;
-
-    fn shape(&self) -> &TinySetShape {
-        &self.shape
-    }
-
-    #[inline]
-    fn contains(&self, key: Hash) -> bool {
-        self.shape.0.contains::<false>(&self.words, key)
-    }
-
-    /// Keys that are stored: not those that it took for one it had.
-    fn len(&self) -> u64 {
-        self.len
-    }
-
-    fn contains_each(&self, keys: &[Hash], out: &mut [bool]) {
-        self.shape.0.contains_each::<false>(&self.words, keys, out);
-    }
-}
-
-impl Build for TinySet {
-    /// One after the other: what is stored depends on what came before.
-    fn build_on(_threads: usize, shape: TinySetShape, keys: impl KeySource) -> Result<Self, Error> {
-        build_by_inserting(Self::new(shape)?, keys)
-    }
-}
-
-impl Insert for TinySet {
-    /// Never [`Full`].
-    #[inline]
-    fn insert(&mut self, key: Hash) -> Result<(), Full> {
-        let put = self.shape.0.insert::<false>(self.words.to_mut(), key);
-        self.len += u64::from(put == Put::Added);
-        Ok(())
-    }
-
-    fn insert_each(&mut self, keys: &[Hash]) -> Result<(), Full> {
-        const LANES: usize = 16;
-        for keys in keys.chunks(LANES) {
-            keys.iter().for_each(|key| self.shape.0.fetch(&self.words, *key));
-            keys.iter().try_for_each(|key| self.insert(*key))?;
-        }
-        Ok(())
-    }
-}
-
-impl Overload for TinySet {}
-
-impl Persist for TinySet {
-    fn write<'a>(&'a self, to: &mut Writer<'a>) {
-        self.shape.0.write(to);
-        to.words(BLOCKS, &self.words);
-    }
-
-    fn read(from: &mut Reader) -> Result<Self, Error> {
-        let len = from.header().keys;
-        let grid = Grid::read::<false>(from)?;
-        let words = from.words(BLOCKS, grid.words())?;
-        Ok(Self { shape: TinySetShape(grid), len, words })
-    }
-
-    fn validate(&self) -> Result<(), Error> {
-        self.shape.0.validate::<false>(&self.words, self.len)
-    }
-}
+tiny_kind!(TinySet, TinySetShape, false);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::filter::{Build, Filter, Insert, Persist};
+    use crate::hash::Hash;
     use crate::hash::{HashId, Hasher, Key};
     use bits::range::mix;
 

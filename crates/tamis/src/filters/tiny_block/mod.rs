@@ -28,8 +28,10 @@ use bits::packed::mask;
 use bits::select::Bits;
 
 mod grid;
+mod kind;
 
 pub(super) use grid::{BLOCK, BLOCKS, Grid, Put, with_width};
+pub(super) use kind::tiny_kind;
 
 /// A remainder's bits: what a chain is chosen with takes 7 of 64.
 pub(super) const REMAINDER: u32 = 57;
