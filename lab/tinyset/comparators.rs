@@ -203,13 +203,3 @@ pub(crate) mod vi_counting {
         yes.count() as f64 / strangers.len() as f64
     }
 }
-
-/// Cuckoo filter: buckets of 4, load 0.95, two buckets looked at, 0 for an empty place.
-pub(crate) fn cuckoo_bits(rate: f64) -> f64 {
-    (8.0 * 0.95 / rate + 1.0).log2() / 0.95
-}
-
-/// Quotient filter: 3 bits a slot beside the remainder, at a load of 0.75.
-pub(crate) fn quotient_bits(rate: f64) -> f64 {
-    ((0.75 / -(-rate).ln_1p()).log2() + 3.0) / 0.75
-}
