@@ -134,17 +134,18 @@ impl<const F: u32> Layout<F> {
     /// Appends a fingerprint to a bucket; those of later buckets move up.
     #[inline(always)]
     pub(super) fn put(block: &mut Block, bucket: u32, print: u64) -> bool {
-        if !Self::has_room(block, bucket) {
+        let (first, count) = Self::find(block, bucket);
+        let slot = first + count as u32;
+        // A file may state any counters, such that a bucket begins past the end.
+        if !Self::has_room(block, bucket) || slot >= Self::SLOTS {
             return false;
         }
-        let (first, count) = Self::find(block, bucket);
-        let slot = (first + count as u32) as usize % Self::BELOW.len();
-        let (kept, moved) = (&Self::BELOW[slot], &Self::BELOW[(slot + 1) % Self::BELOW.len()]);
+        let (kept, moved) = (&Self::BELOW[slot as usize], &Self::BELOW[slot as usize + 1]);
         for i in (Self::FIRST..LINE_WORDS).rev() {
             let up = block[i] << F | block[i - 1] >> (64 - F);
             block[i] = block[i] & kept[i] | up & !moved[i];
         }
-        let bit = Self::SLOTS_AT + slot as u32 * F;
+        let bit = Self::SLOTS_AT + slot * F;
         let (word, shift) = ((bit / 64) as usize, bit % 64);
         block[word % LINE_WORDS] |= print << shift;
         block[(word + 1) % LINE_WORDS] |= print >> 1 >> (63 - shift);
