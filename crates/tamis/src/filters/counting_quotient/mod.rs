@@ -10,9 +10,8 @@
 //!                       the n-th has the n-th end
 //! ```
 //!
-//! A query looks at one bit of `occupied`, which is clear for 39 % of strangers at full load. Else
-//! it counts the occupied quotients before it (rank), finds the end of as many runs (select), and
-//! compares the run that begins there. `table.rs` says how the blocks work, `counter.rs` how a run
+//! A query counts the occupied quotients before it (rank), finds the end of as many runs (select),
+//! and compares the run that begins there. `table.rs` says how the blocks work, `counter.rs` how a run
 //! says how often a remainder is in it: a million copies of a key take 5 slots of 8 bits.
 //!
 //! | figure | |
@@ -263,8 +262,8 @@ impl CountingQuotient {
         Ok(())
     }
 
-    /// Whether so many keys are merged sooner than they are inserted. Merging costs a key some 25 ns,
-    /// and 8 ns for each that is in; inserting costs it 40 ns in a table that the cache holds.
+    /// Whether so many keys are merged sooner than they are inserted. Merging goes over all that is
+    /// in; inserting moves what comes after, ever more of it as the table fills.
     fn merge_pays(&self, keys: u64) -> bool {
         keys >= MERGE_FROM && keys >= self.len / 2 && keys >= self.shape.slots / 16
     }

@@ -16,6 +16,12 @@
 //! Blocks are 17 + 8r bytes, so they begin at any byte. A word past the end lets every slot be read
 //! as the beginning of a window of 64 bits.
 //!
+//! What did not pay, by callgrind and against the crate qfilter in one run: blocks of one cache line,
+//! 50 slots of 8 bits, which must be fuller for as few bits a key, so that 26 % of runs lie in the next
+//! block and not 15 % (in the cache hits took 1.35 times as long, out of it no less); the ends of two
+//! blocks as one word, which spares that branch and costs more instructions than it is worth; sorting
+//! a batch's queries by where their runs lie, so that no branch is left to guess (a seventh slower).
+//!
 //! Nothing here trusts what a file says: loops go one way and end with the table, and a run that
 //! is not one is not changed.
 
@@ -462,7 +468,8 @@ impl Table {
     }
 
     /// Adds a remainder that its run has not, if the run is short, free of counters, and lies in its
-    /// own block with a free slot after it: so it is for NEARSHARE of the keys on the way to full.
+    /// own block with a free slot after it: so it is for 91 % of the keys on the way to full, and
+    /// takes an eighth of the instructions of the general way.
     #[inline(always)]
     fn insert_near(
         &mut self,
@@ -677,16 +684,13 @@ impl Table {
 
     /// Every quotient with its remainders and their counts, in order.
     pub(super) fn entries(&self) -> impl Iterator<Item = (u64, Entry)> {
-        let quotients = (0..self.blocks).flat_map(|block| {
-            let occupied = self.head(self.layout, block).occupied;
-            (0..BLOCK).filter(move |at| occupied >> at & 1 == 1).map(move |at| block * BLOCK + at)
-        });
         let mut free = 0;
-        let runs = quotients.map_while(move |quotient| {
-            let start = free.max(quotient);
-            let last = self.end(Portable, start, 0, (u64::MAX, 0));
+        // The n-th occupied quotient has the n-th end.
+        let runs = self.places(|head| head.occupied).zip(self.places(|head| head.ends));
+        let runs = runs.map_while(move |(quotient, last)| {
+            let start = quotient.max(free);
             free = last + 1;
-            (last < self.slots()).then_some((quotient, start, last))
+            (start <= last).then_some((quotient, start, last))
         });
         runs.flat_map(move |(quotient, start, last)| {
             let mut at = start;
@@ -694,6 +698,18 @@ impl Table {
                 let entry = if at <= last { self.entry(at, last)? } else { return None };
                 at += entry.slots;
                 Some((quotient, entry))
+            })
+        })
+    }
+
+    /// The places of the bits that are set in one field of all blocks.
+    fn places(&self, field: fn(Head) -> u64) -> impl Iterator<Item = u64> {
+        (0..self.blocks).flat_map(move |block| {
+            let mut bits = field(self.head(self.layout, block));
+            std::iter::from_fn(move || {
+                let at = (bits > 0).then(|| block * BLOCK + u64::from(bits.trailing_zeros()));
+                bits &= bits.wrapping_sub(1);
+                at
             })
         })
     }
