@@ -302,7 +302,7 @@ trait Step {
 impl<F: Insert> Step for F {
     fn step(&mut self, new: &[Hash], hits: &[Hash], strangers: &[Hash]) -> Result<[Vec<f64>; 3]> {
         let inserted = pieces(new, |keys| Ok(keys.iter().try_for_each(|key| self.insert(*key))?));
-        let mut ask = |keys| {
+        let ask = |keys| {
             pieces(keys, |keys| {
                 black_box(keys.iter().filter(|key| self.contains(**key)).count());
                 Ok(())

@@ -604,7 +604,7 @@ impl Table {
 
     fn put(&mut self, at: u64, remainder: u64, count: u64) {
         counter::encode(self.layout.width, remainder, count, |slot, to| {
-            self.set_slot(at + slot, to)
+            self.set_slot(at + slot, to);
         });
     }
 
