@@ -25,13 +25,19 @@
 //! Nothing here trusts what a file says: loops go one way and end with the table, and a run that
 //! is not one is not changed.
 
+mod layer;
+mod shift;
+
 use bits::lanes::{set_window, window};
 use bits::select::{Bits, Portable, Task, run};
 use bits::{Words, packed, prefetch, set, unaligned};
 
+use self::shift::{insert_slot, read, shift_down, shift_up, span, write};
 use super::counter::{self, Entry};
 use crate::error::{Error, Full};
 use crate::filters::usize_words;
+
+pub(super) use self::layer::Layer;
 
 /// Slots of a block.
 pub(super) const BLOCK: u64 = 64;
@@ -144,11 +150,6 @@ struct Found {
 pub(super) fn words(blocks: u64, width: u32) -> u64 {
     // At most 2^44 blocks of 8 words: no overflow. Where there are fewer they may be larger.
     (blocks * Layout::new(width).block_bytes).div_ceil(8) + 1
-}
-
-/// Bits `low` to `high`.
-const fn span(low: u64, high: u64) -> u64 {
-    u64::MAX >> (63 - (high - low)) << low
 }
 
 impl Table {
@@ -764,162 +765,4 @@ impl Task for InsertFar<'_> {
     fn work(self, bits: impl Bits) -> Result<(), Full> {
         self.0.insert_anywhere(bits, self.1, self.2)
     }
-}
-
-/// Moves so many slots from `bit` on up by one, and puts a remainder before them.
-#[inline(always)]
-fn insert_slot(words: &mut [u64], layout: Layout, bit: u64, mut slots: u32, remainder: u64) {
-    let Layout { width, lanes, .. } = layout;
-    while slots >= lanes {
-        slots -= lanes;
-        let from = bit + u64::from(slots * width);
-        let mask = packed::mask(lanes * width);
-        let moved = window(words, from) & mask;
-        set_window(words, from + u64::from(width), mask, moved);
-    }
-    let mask = packed::mask((slots + 1) * width);
-    let moved = (window(words, bit) << width | remainder) & mask;
-    set_window(words, bit, mask, moved);
-}
-
-/// Lays down runs one after the other, in order.
-pub(super) struct Layer {
-    table: Table,
-    free: u64,
-    /// The quotient whose run is being written.
-    open: Option<u64>,
-    /// The last quotient's block, and its occupied quotients: written when the block is done.
-    occupied: (u64, u64),
-    /// The last end's block, and the ends in it.
-    ends: (u64, u64),
-}
-
-impl Layer {
-    /// On an empty table.
-    pub(super) fn new(table: Table) -> Self {
-        Self { table, free: 0, open: None, occupied: (0, 0), ends: (0, 0) }
-    }
-
-    /// Adds an entry that comes after all before it.
-    #[inline]
-    pub(super) fn push(&mut self, quotient: u64, remainder: u64, count: u64) -> Result<(), Full> {
-        if self.open != Some(quotient) {
-            self.close();
-            let start = self.free.max(quotient);
-            if start >= self.table.slots() {
-                return Err(Full);
-            }
-            if quotient / BLOCK != self.occupied.0 {
-                self.next_block(quotient / BLOCK);
-            }
-            self.free = start;
-            self.occupied.1 |= 1 << (quotient % BLOCK);
-            self.open = Some(quotient);
-        }
-        if count > 1 {
-            return self.push_counted(remainder, count);
-        }
-        if self.free >= self.table.slots() {
-            return Err(Full);
-        }
-        self.table.set_slot(self.free, remainder);
-        self.free += 1;
-        Ok(())
-    }
-
-    fn push_counted(&mut self, remainder: u64, count: u64) -> Result<(), Full> {
-        let needs = counter::slots(self.table.layout.width, remainder, count);
-        if self.free + needs > self.table.slots() {
-            return Err(Full);
-        }
-        self.table.put(self.free, remainder, count);
-        self.free += needs;
-        Ok(())
-    }
-
-    /// Ends the open run.
-    #[inline(always)]
-    fn close(&mut self) {
-        if self.open.is_none() {
-            return;
-        }
-        let (block, at) = ((self.free - 1) / BLOCK, (self.free - 1) % BLOCK);
-        if block != self.ends.0 {
-            self.table.set_ends(self.ends.0, self.ends.1);
-            self.ends = (block, 0);
-        }
-        self.ends.1 |= 1 << at;
-    }
-
-    /// Goes on to a block: all runs of those before it are there, so offsets are known.
-    fn next_block(&mut self, block: u64) {
-        let (last, occupied) = self.occupied;
-        let bit = self.table.occupied_bit(last * BLOCK);
-        write(self.table.words.to_mut(), bit, u64::MAX, occupied);
-        for block in last + 1..=block {
-            self.table.set_offset(block, self.free.saturating_sub(block * BLOCK));
-        }
-        self.occupied = (block, 0);
-    }
-
-    /// The table.
-    pub(super) fn finish(mut self) -> Table {
-        self.close();
-        self.next_block(self.table.blocks - 1);
-        self.table.set_ends(self.ends.0, self.ends.1);
-        self.table
-    }
-}
-
-/// The 64 bits from `bit` on.
-#[inline(always)]
-fn read(words: &[u64], bit: u64) -> u64 {
-    let (word, shift) = ((bit / 64) as usize, bit % 64);
-    let &[low, high] = words[word..].first_chunk().expect("a word past the end");
-    low >> shift | high << 1 << (63 - shift)
-}
-
-/// Sets those of the 64 bits from `bit` on that `mask` has.
-#[inline(always)]
-fn write(words: &mut [u64], bit: u64, mask: u64, to: u64) {
-    let (word, shift) = ((bit / 64) as usize, bit % 64);
-    let [low, high] = words[word..].first_chunk_mut().expect("a word past the end");
-    *low = *low & !(mask << shift) | (to & mask) << shift;
-    *high = *high & !(mask >> 1 >> (63 - shift)) | (to & mask) >> 1 >> (63 - shift);
-}
-
-/// Moves a range of bits up by fewer than 64. They do not begin in the first word.
-#[inline(always)]
-fn shift_up(words: &mut [u64], range: std::ops::Range<u64>, by: u32) {
-    if range.is_empty() {
-        return;
-    }
-    let (first, last) = (range.start + u64::from(by), range.end + u64::from(by) - 1);
-    for word in (first / 64..=last / 64).rev() {
-        let moved = read(words, word * 64 - u64::from(by));
-        let mask = word_span(word, first, last);
-        let word = &mut words[word as usize];
-        *word = *word & !mask | moved & mask;
-    }
-}
-
-/// Moves the bits that are fewer than 64 above a range down into it.
-#[inline(always)]
-fn shift_down(words: &mut [u64], range: std::ops::Range<u64>, by: u32) {
-    if range.is_empty() {
-        return;
-    }
-    let (first, last) = (range.start, range.end - 1);
-    for word in first / 64..=last / 64 {
-        let moved = read(words, word * 64 + u64::from(by));
-        let mask = word_span(word, first, last);
-        let word = &mut words[word as usize];
-        *word = *word & !mask | moved & mask;
-    }
-}
-
-/// Those bits of a word that are among bits `first` to `last` of the array.
-#[inline(always)]
-fn word_span(word: u64, first: u64, last: u64) -> u64 {
-    span(first.max(word * 64) % 64, last.min(word * 64 + 63) % 64)
 }
