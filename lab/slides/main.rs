@@ -2,11 +2,14 @@
 //!
 //! `cargo run --release -p tamis-lab --bin slides`
 
+use std::hint::black_box;
+use std::time::Instant;
+
 use anyhow::Result;
 use lab::{Line, STRANGERS, Sheet, hashes, share_of_yes};
 use tamis::{
-    Bloom, BloomShape, Build, CountingBloom, CountingBloomShape, Filter, Insert, Overlap, Remove,
-    Shape,
+    Bloom, BloomShape, Build, CountingBloom, CountingBloomShape, CountingQuotient,
+    CountingQuotientShape, Filter, Hash, Insert, Overlap, Quotient, QuotientShape, Remove, Shape,
 };
 
 const KEYS: u64 = 1_000_000;
@@ -15,7 +18,9 @@ fn main() -> Result<()> {
     rate_by_k()?;
     overflow()?;
     deletion()?;
-    similarity()
+    similarity()?;
+    quotient_size()?;
+    quotient_speed()
 }
 
 /// False positives against the number of bits a key sets, at 8 bits of memory a key.
@@ -143,4 +148,176 @@ fn similarity() -> Result<()> {
         false,
         vec![Line::calculated("of the sets", sets), Line::measured("of the filters", filters)],
     )
+}
+
+/// Bits a key of quotient filters, over those of a Bloom filter of the same rate.
+fn quotient_size() -> Result<()> {
+    /// Slots of the table: the number of keys decides how full it is.
+    const SLOTS: u32 = 20;
+    let columns = [
+        "bits of a remainder",
+        "load",
+        "rate stated",
+        "rate measured",
+        "Bloom bits a key",
+        "quotient bits a key",
+        "quotient / Bloom",
+        "counting_quotient / Bloom",
+    ];
+    let mut sheet = Sheet::new("slides", "quotient-size", &columns);
+    let mut lines = Vec::new();
+    let strangers = hashes(5, STRANGERS, 4 * KEYS);
+    let mut compact = Vec::new();
+    for (label, hundredths) in [("90 % full", 90), ("75 % full", 75), ("46 % full", 46)] {
+        let keys = (1u64 << SLOTS) * hundredths / 100;
+        let members = hashes(5, 0, keys);
+        let mut line = Vec::new();
+        for remainder in [4, 6, 8, 10, 12, 14, 16] {
+            let filter =
+                Quotient::build(QuotientShape::new(SLOTS, remainder, keys)?, &members[..])?;
+            let figures = filter.shape().figures();
+            let bloom = BloomShape::fit(keys, figures.fpr)?.figures().bits_per_key();
+            let counting =
+                CountingQuotientShape::fit(keys, figures.fpr)?.figures().bits_per_key() / bloom;
+            let ratio = figures.bits_per_key() / bloom;
+            sheet.row(&[
+                &remainder,
+                &format!("0.{hundredths}"),
+                &format!("{:.3e}", figures.fpr),
+                &format!("{:.3e}", share_of_yes(&filter, &strangers)),
+                &format!("{bloom:.2}"),
+                &format!("{:.2}", figures.bits_per_key()),
+                &format!("{ratio:.2}"),
+                &format!("{counting:.2}"),
+            ]);
+            line.push((-figures.fpr.log2(), ratio));
+            if hundredths == 90 {
+                compact.push((-figures.fpr.log2(), counting));
+            }
+        }
+        lines.push(Line::measured(format!("quotient, {label}"), line));
+    }
+    lines.push(Line::measured("counting_quotient", compact));
+    lines.push(Line::calculated("the slides' 20 %", vec![(4.0, 1.2), (17.0, 1.2)]));
+    sheet.finish(
+        "Memory of quotient filters over that of a Bloom filter of the same rate",
+        "rate, as log2 of its inverse",
+        "quotient / Bloom",
+        false,
+        lines,
+    )
+}
+
+/// Millions of operations a second, one at a time, as a filter fills: all three in turns, and of
+/// each the median over short pieces, so that what else the machine does disturbs few of them.
+fn quotient_speed() -> Result<()> {
+    const ROUNDS: u64 = 3;
+    const TENTHS: u64 = 10;
+    const QUERIES: usize = 1 << 15;
+    let columns = [
+        "share of the keys in",
+        "operation",
+        "bloom",
+        "quotient",
+        "counting_quotient",
+        "quotient / bloom",
+        "counting_quotient / bloom",
+    ];
+    let mut sheet = Sheet::new("slides", "quotient-speed", &columns);
+    let keys = (1u64 << 22) * 9 / 10;
+    let quotient = QuotientShape::new(22, 8, keys)?;
+    let fpr = quotient.figures().fpr;
+    let (bloom, counting) = (BloomShape::fit(keys, fpr)?, CountingQuotientShape::fit(keys, fpr)?);
+    // By filter, operation and tenth: seconds an operation in each piece.
+    let mut times = vec![[const { Vec::new() }; 3]; 3 * TENTHS as usize];
+    for round in 0..ROUNDS {
+        let (members, strangers) =
+            (hashes(6 + round, 0, keys), hashes(6 + round, STRANGERS, QUERIES as u64));
+        let mut each: [Box<dyn Step>; 3] = [
+            Box::new(Bloom::new(bloom.clone())?),
+            Box::new(Quotient::new(quotient.clone())?),
+            Box::new(CountingQuotient::new(counting.clone())?),
+        ];
+        for (tenth, new) in members.chunks(members.len().div_ceil(TENTHS as usize)).enumerate() {
+            let known = (tenth + 1) * new.len();
+            let hits: Vec<Hash> =
+                (0..QUERIES).map(|i| members[i.wrapping_mul(7919) * 31 % known]).collect();
+            for turn in 0..3 {
+                let kind = (turn + round as usize) % 3;
+                let seconds = each[kind].step(new, &hits, &strangers)?;
+                for (operation, seconds) in seconds.into_iter().enumerate() {
+                    times[3 * tenth + operation][kind].extend(seconds);
+                }
+            }
+        }
+    }
+    let mut lines = vec![Vec::new(); 6];
+    for (row, kinds) in times.iter_mut().enumerate() {
+        let operation = ["insert", "ask for a member", "ask for a stranger"][row % 3];
+        let share = (row / 3 + 1) as f64 / TENTHS as f64;
+        let rates = kinds.each_mut().map(|seconds| {
+            seconds.sort_by(f64::total_cmp);
+            1e-6 / seconds[seconds.len() / 2]
+        });
+        sheet.row(&[
+            &format!("{share:.1}"),
+            &operation,
+            &format!("{:.1}", rates[0]),
+            &format!("{:.1}", rates[1]),
+            &format!("{:.1}", rates[2]),
+            &format!("{:.2}", rates[1] / rates[0]),
+            &format!("{:.2}", rates[2] / rates[0]),
+        ]);
+        lines[row % 3].push((share, rates[1] / rates[0]));
+        lines[3 + row % 3].push((share, rates[2] / rates[0]));
+    }
+    let labels = [
+        "quotient, insert",
+        "quotient, member",
+        "quotient, stranger",
+        "counting_quotient, insert",
+        "counting_quotient, member",
+        "counting_quotient, stranger",
+    ];
+    let mut lines: Vec<Line> =
+        labels.into_iter().zip(lines).map(|(label, line)| Line::measured(label, line)).collect();
+    lines.push(Line::calculated("the slides, insert", vec![(0.1, 3.48), (1.0, 3.48)]));
+    lines.push(Line::calculated("the slides, lookup", vec![(0.1, 1.05), (1.0, 1.05)]));
+    sheet.finish(
+        "Speed of quotient filters over that of a Bloom filter of the same rate",
+        "share of the keys that are in",
+        "operations a second, over Bloom's",
+        false,
+        lines,
+    )
+}
+
+/// A filter whose operations are timed.
+trait Step {
+    /// Puts keys in, asks for members, asks for strangers: seconds an operation of each, piece by
+    /// piece.
+    fn step(&mut self, new: &[Hash], hits: &[Hash], strangers: &[Hash]) -> Result<[Vec<f64>; 3]>;
+}
+
+impl<F: Insert> Step for F {
+    fn step(&mut self, new: &[Hash], hits: &[Hash], strangers: &[Hash]) -> Result<[Vec<f64>; 3]> {
+        let inserted = pieces(new, |keys| Ok(keys.iter().try_for_each(|key| self.insert(*key))?));
+        let ask = |keys| {
+            pieces(keys, |keys| {
+                black_box(keys.iter().filter(|key| self.contains(**key)).count());
+                Ok(())
+            })
+        };
+        Ok([inserted?, ask(hits)?, ask(strangers)?])
+    }
+}
+
+/// Seconds a key that `work` takes, for each thousand of them.
+fn pieces(keys: &[Hash], mut work: impl FnMut(&[Hash]) -> Result<()>) -> Result<Vec<f64>> {
+    let time = |keys: &[Hash]| {
+        let start = Instant::now();
+        work(keys)?;
+        Ok(start.elapsed().as_secs_f64() / keys.len() as f64)
+    };
+    keys.chunks(1024).map(time).collect()
 }

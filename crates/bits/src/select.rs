@@ -9,6 +9,9 @@
 //! cost as much. So whole pieces of work are handed over as a [`Task`], which is compiled once for
 //! plain machines and once for those with BMI2, and [`run`] picks.
 
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
 /// How bits are counted and found.
 pub trait Bits: Copy {
     /// Bits set in `word` below place `below`, which is less than 64.
@@ -33,17 +36,38 @@ pub trait Task {
 #[inline(always)]
 pub fn run<T: Task>(task: T) -> T::Output {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if is_x86_feature_detected!("bmi2") && is_x86_feature_detected!("popcnt") {
-        // SAFETY: the machine has BMI2 and POPCNT: asked just above. BMI1 comes with BMI2.
+    if has_bmi2() {
+        // SAFETY: the machine has BMI1, BMI2 and POPCNT: asked just above.
         return unsafe { with_bmi2(task) };
     }
-    without(task)
+    plainly(task)
 }
 
-/// Apart, so that callers on machines that have it are not burdened with code they do not need.
-#[cold]
+/// Whether the machine has BMI1, BMI2 and POPCNT: one look where asking for three takes three.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline(always)]
+fn has_bmi2() -> bool {
+    static HAS: AtomicU8 = AtomicU8::new(UNKNOWN);
+    const UNKNOWN: u8 = 0;
+    const NO: u8 = 1;
+    const YES: u8 = 2;
+    #[cold]
+    fn ask() -> bool {
+        let has = is_x86_feature_detected!("bmi1")
+            && is_x86_feature_detected!("bmi2")
+            && is_x86_feature_detected!("popcnt");
+        HAS.store(if has { YES } else { NO }, Relaxed);
+        has
+    }
+    match HAS.load(Relaxed) {
+        UNKNOWN => ask(),
+        known => known == YES,
+    }
+}
+
+/// Out of the way of the other, with which it would share the registers.
 #[inline(never)]
-fn without<T: Task>(task: T) -> T::Output {
+fn plainly<T: Task>(task: T) -> T::Output {
     task.work(Portable)
 }
 

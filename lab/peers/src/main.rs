@@ -12,7 +12,7 @@ use std::process::{Command, ExitCode};
 use anyhow::Result;
 use clap::Parser;
 use comfy_table::{CellAlignment, Table, presets};
-use tamis::{BinaryFuse, Build, Goal, Hash, Key, SplitBlockBloom};
+use tamis::{BinaryFuse, Build, CountingQuotient, Goal, Hash, Insert, Key, SplitBlockBloom};
 use tamis_cli::bench::harness::{Keys, Metric, Outcome, Ratio, race};
 use tamis_cli::bench::{Args, compare, ours, table};
 
@@ -58,6 +58,13 @@ fn run(args: &Args) -> Result<()> {
     }
     if args.wants("binary_fuse") {
         on_two("binary_fuse", threads::<BinaryFuse>(args)?);
+    }
+    if args.wants("counting_quotient") && args.wants("qfilter") {
+        let batch = 1 << 16;
+        println!("counting_quotient, filled by insertion / qfilter, key after key:");
+        println!("  one by one: {}", cell(insertion(args, 1)?));
+        println!("  in batches of {batch}: {}", cell(insertion(args, batch)?));
+        println!("  all at once: {}", cell(insertion(args, args.keys as usize)?));
     }
     Ok(())
 }
@@ -156,4 +163,33 @@ fn threads<F: Build>(args: &Args) -> Result<Option<Ratio>> {
         }
     };
     race(args.rounds.min(15), build(2), build(1)).map(Some)
+}
+
+/// Filling an empty counting_quotient by insertion, so many keys at a time, over filling a qfilter.
+fn insertion(args: &Args, batch: usize) -> Result<Option<Ratio>> {
+    let keys = Keys::members_only(args.keys, args.seed).members;
+    let goal = Goal::KeysFpr { keys: args.keys, fpr: args.fpr };
+    let shape: tamis::CountingQuotientShape = tamis::plan::solve(goal, &Default::default())?;
+    let (hasher, mut hashes) = (args.hasher(), Vec::new());
+    let ours = || {
+        let mut filter = CountingQuotient::new(shape.clone())?;
+        for keys in keys.chunks(batch) {
+            if let [key] = keys {
+                filter.insert(key.hash(&hasher))?;
+                continue;
+            }
+            hashes.clear();
+            hashes.extend(keys.iter().map(|key| key.hash(&hasher)));
+            filter.insert_each(&hashes)?;
+        }
+        Ok(())
+    };
+    let theirs = || {
+        let mut filter = peers::quotient_filter(args.keys, args.fpr, args.seed)?;
+        for key in &keys {
+            filter.insert(key)?;
+        }
+        Ok(())
+    };
+    race((50_000_000 / keys.len()).clamp(1, args.rounds), ours, theirs).map(Some)
 }

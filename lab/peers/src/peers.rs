@@ -144,13 +144,14 @@ pub fn all(args: &Args) -> Result<Vec<Box<dyn Contender>>> {
     ])
 }
 
-type Quotient = qfilter::Filter<Box<[u8]>, FixedState>;
+/// qfilter's, with foldhash.
+pub type Quotient = qfilter::Filter<Box<[u8]>, FixedState>;
 
 /// An empty one with the shortest remainders that keep to the goal at the load that `keys` are.
 ///
 /// Its own constructor takes the rate for a full table, and so gives a bit more than it takes
 /// where rounding to a power of two has left the table half empty.
-fn quotient_filter(keys: u64, fpr: f64, seed: u64) -> Result<Quotient> {
+pub fn quotient_filter(keys: u64, fpr: f64, seed: u64) -> Result<Quotient> {
     let quotient = qfilter::filter_specs(keys, 0.5)?.fingerprint_bits - 1;
     let load = keys as f64 / 2f64.powi(quotient.into());
     // A stranger meets load / 2^remainder equal fingerprints on average.

@@ -10,9 +10,8 @@
 //!                       the n-th has the n-th end
 //! ```
 //!
-//! A query looks at one bit of `occupied`, which is clear for 39 % of strangers at full load. Else
-//! it counts the occupied quotients before it (rank), finds the end of as many runs (select), and
-//! compares the run that begins there. `table.rs` says how the blocks work, `counter.rs` how a run
+//! A query counts the occupied quotients before it (rank), finds the end of as many runs (select),
+//! and compares the run that begins there. `table.rs` says how the blocks work, `counter.rs` how a run
 //! says how often a remainder is in it: a million copies of a key take 5 slots of 8 bits.
 //!
 //! | figure | |
@@ -49,7 +48,7 @@ use bits::select::{Bits, Task, run};
 use bits::{Words, packed};
 use format::{Name, Reader, Writer};
 
-use self::table::{BLOCK, Layer, Table};
+use self::table::{BLOCK, Layer, Layout, Table, with_layout};
 use super::quotient::collect;
 use super::{check_same, sum_of_keys};
 use crate::error::{Error, Full};
@@ -65,6 +64,8 @@ const MAX_REMAINDER: u32 = 60;
 /// Slots for every 19 keys: a load of at most 0.95. Runs lie 10 slots from home there, and 25 at
 /// 0.98; what lies further is found by reading more blocks.
 const SLOTS_FOR_NINETEEN: u64 = 20;
+/// A batch of fewer keys is never merged.
+const MERGE_FROM: u64 = 256;
 /// Slots past the last quotient. The run that ends there is the queue of a server that takes one
 /// remainder a slot while 0.95 arrive: longer than d with about e^(-0.104 d), and e^(-0.052 d) if
 /// every key comes twice. Three copies take two slots again, and more take ever fewer.
@@ -128,9 +129,21 @@ impl CountingQuotientShape {
     /// remainder. The low half matters where fingerprints are nearly as many as high halves.
     #[inline(always)]
     fn split(&self, key: Hash) -> (u64, u64) {
+        self.split_fingerprint(self.fingerprint(key))
+    }
+
+    #[inline(always)]
+    fn fingerprint(&self, key: Hash) -> u64 {
         let all = self.fingerprints();
         let product = u128::from(key.hi) * u128::from(all) + u128::from(scale(key.lo, all));
-        self.split_fingerprint((product >> 64) as u64)
+        (product >> 64) as u64
+    }
+
+    /// The keys' fingerprints, ascending.
+    fn sorted(&self, keys: impl KeySource) -> Result<Vec<u64>, Error> {
+        let mut fingerprints = collect(self.keys, keys, |key| self.fingerprint(key))?;
+        sort::sort(&mut fingerprints, 64 - self.fingerprints().leading_zeros());
+        Ok(fingerprints)
     }
 
     #[inline(always)]
@@ -249,6 +262,24 @@ impl CountingQuotient {
         Ok(())
     }
 
+    /// Whether so many keys are merged sooner than they are inserted. Merging goes over all that is
+    /// in; inserting moves what comes after, ever more of it as the table fills.
+    fn merge_pays(&self, keys: u64) -> bool {
+        keys >= MERGE_FROM && keys >= self.len / 2 && keys >= self.shape.slots / 16
+    }
+
+    /// Adds keys all at once, or none.
+    fn insert_sorted(&mut self, keys: &[Hash]) -> Result<(), Error> {
+        let fingerprints = self.shape.sorted(keys)?;
+        let new = counted(&fingerprints);
+        *self = if self.is_empty() {
+            Self::of(&self.shape, new)?
+        } else {
+            Self::of(&self.shape, sum(self.fingerprints(), new))?
+        };
+        Ok(())
+    }
+
     /// A table of these fingerprints and counts, which ascend.
     fn of(
         shape: &CountingQuotientShape,
@@ -300,8 +331,27 @@ impl Task for Contains<'_> {
     #[inline(always)]
     fn work(self, bits: impl Bits) -> bool {
         let (quotient, remainder) = self.0.shape.split(self.1);
-        self.0.table.contains(bits, quotient, remainder)
+        let table = &self.0.table;
+        with_layout!(table, layout => {
+            table.fetch_run(layout, quotient);
+            table.contains(bits, layout, quotient, remainder)
+        })
     }
+}
+
+/// Keys of a batch that are on their way while as many before them are worked on. In a table of
+/// 10^7 keys 16 take a fifth longer: each asks for two lines, and memory brings so many at a time.
+const LANES: usize = 8;
+
+/// Quotients and remainders of the first keys, whose blocks are asked for.
+#[inline(always)]
+fn begin(shape: &CountingQuotientShape, table: &Table, keys: &[Hash]) -> [(u64, u64); LANES] {
+    let mut places = [(0, 0); LANES];
+    for (place, key) in places.iter_mut().zip(keys) {
+        *place = shape.split(*key);
+        table.fetch(place.0);
+    }
+    places
 }
 
 struct ContainsEach<'a>(&'a CountingQuotient, &'a [Hash], &'a mut [bool]);
@@ -311,27 +361,17 @@ impl Task for ContainsEach<'_> {
 
     #[inline(always)]
     fn work(self, bits: impl Bits) {
-        const LANES: usize = 32;
         let Self(CountingQuotient { shape, table, .. }, keys, out) = self;
-        for (keys, out) in keys.chunks(LANES).zip(out.chunks_mut(LANES)) {
-            let mut places = [(0, 0); LANES];
-            for (place, key) in places.iter_mut().zip(keys) {
-                *place = shape.split(*key);
-                table.fetch(place.0);
+        let mut next = begin(shape, table, keys);
+        with_layout!(table, layout => {
+            for (chunk, out) in out[..keys.len()].chunks_mut(LANES).enumerate() {
+                let places = next;
+                next = begin(shape, table, keys.get((chunk + 1) * LANES..).unwrap_or(&[]));
+                for ((quotient, remainder), out) in places.into_iter().zip(out) {
+                    *out = table.contains(bits, layout, quotient, remainder);
+                }
             }
-            // First the bit that settles many and that no branch could foresee, then the rest.
-            let (mut open, mut many) = ([0; LANES], 0);
-            for (index, (place, out)) in places.iter().zip(&mut *out).enumerate() {
-                let occupied = index < keys.len() && table.is_occupied(place.0);
-                open[many] = index;
-                many += usize::from(occupied);
-                *out &= index >= keys.len();
-            }
-            for index in &open[..many] {
-                let (quotient, remainder) = places[*index];
-                out[*index] = table.run_contains(bits, quotient, remainder);
-            }
-        }
+        });
     }
 }
 
@@ -354,22 +394,39 @@ impl Task for InsertEach<'_> {
 
     #[inline(always)]
     fn work(self, bits: impl Bits) -> Result<(), Full> {
-        const LANES: usize = 16;
         let Self(CountingQuotient { shape, table, len }, keys) = self;
-        for keys in keys.chunks(LANES) {
-            let mut places = [(0, 0); LANES];
-            for (place, key) in places.iter_mut().zip(keys) {
-                *place = shape.split(*key);
-                table.fetch(place.0);
-            }
-            for (quotient, remainder) in places.iter().take(keys.len()) {
-                if *len >= shape.keys {
-                    return Err(Full);
+        let mut next = begin(shape, table, keys);
+        with_layout!(table, layout => {
+            for (chunk, many) in keys.chunks(LANES).map(<[Hash]>::len).enumerate() {
+                let places = next;
+                next = begin(shape, table, keys.get((chunk + 1) * LANES..).unwrap_or(&[]));
+                for (quotient, remainder) in places.into_iter().take(many) {
+                    if *len >= shape.keys {
+                        return Err(Full);
+                    }
+                    table.insert(bits, layout, quotient, remainder)?;
+                    *len += 1;
                 }
-                table.insert(bits, *quotient, *remainder)?;
-                *len += 1;
             }
+        });
+        Ok(())
+    }
+}
+
+struct InsertOne<'a>(&'a mut CountingQuotient, Hash);
+
+impl Task for InsertOne<'_> {
+    type Output = Result<(), Full>;
+
+    #[inline(always)]
+    fn work(self, bits: impl Bits) -> Result<(), Full> {
+        let Self(CountingQuotient { shape, table, len }, key) = self;
+        if *len >= shape.keys {
+            return Err(Full);
         }
+        let (quotient, remainder) = shape.split(key);
+        with_layout!(table, layout => table.insert(bits, layout, quotient, remainder))?;
+        *len += 1;
         Ok(())
     }
 }
@@ -417,11 +474,7 @@ impl Build for CountingQuotient {
         shape: CountingQuotientShape,
         keys: impl KeySource,
     ) -> Result<Self, Error> {
-        let mut fingerprints = collect(shape.keys, keys, |key| {
-            let (quotient, remainder) = shape.split(key);
-            quotient << shape.remainder | remainder
-        })?;
-        sort::sort(&mut fingerprints, 64 - shape.fingerprints().leading_zeros());
+        let fingerprints = shape.sorted(keys)?;
         Self::of(&shape, counted(&fingerprints))
     }
 }
@@ -429,10 +482,17 @@ impl Build for CountingQuotient {
 impl Insert for CountingQuotient {
     #[inline]
     fn insert(&mut self, key: Hash) -> Result<(), Full> {
-        self.insert_each(&[key])
+        run(InsertOne(self, key))
     }
 
+    /// A batch that is large beside the table is sorted and merged with what is in, which takes
+    /// memory for a second table and 16 bytes a key.
     fn insert_each(&mut self, keys: &[Hash]) -> Result<(), Full> {
+        let room = usize::try_from(self.shape.keys - self.len).unwrap_or(usize::MAX);
+        let fits = &keys[..keys.len().min(room)];
+        if self.merge_pays(fits.len() as u64) && self.insert_sorted(fits).is_ok() {
+            return if fits.len() < keys.len() { Err(Full) } else { Ok(()) };
+        }
         run(InsertEach(self, keys))
     }
 }

@@ -192,6 +192,48 @@ fn a_key_many_times() {
     filter.validate().unwrap();
 }
 
+/// Counts to a million in the table itself, for remainders from one end to the other: laid down,
+/// counted, one more, one fewer.
+#[test]
+fn counts_to_a_million_in_a_table() {
+    let shape = CountingQuotientShape::new(1_100_000, 8, 1_040_000).unwrap();
+    for remainder in (0..=255).step_by(15) {
+        for count in (1..=1_000_000).step_by(41_666) {
+            let fingerprint = 70 << 8 | remainder;
+            let around = [(70 << 8) - 1, 71 << 8].map(|near| (near, 3));
+            let entries = [around[0], (fingerprint, count), around[1]];
+            let mut filter = CountingQuotient::of(&shape, entries.into_iter()).unwrap();
+            let (key, before) = (hash(&shape, fingerprint), filter.clone());
+            assert_eq!(filter.count(key), count);
+            filter.insert(key).unwrap();
+            assert_eq!(filter.count(key), count + 1);
+            assert!(filter.remove(key) && filter == before && filter.remove(key));
+            assert_eq!((filter.count(key), filter.contains(key)), (count - 1, count > 1));
+            assert!(around.iter().all(|(near, many)| filter.count(hash(&shape, *near)) == *many));
+        }
+    }
+}
+
+/// A batch leaves what its keys leave one by one, whether it is merged or inserted, and stops where
+/// they would.
+#[test]
+fn batches_leave_what_single_keys_do() {
+    let shape = CountingQuotientShape::new(4000, 5, 3800).unwrap();
+    let keys = [hashes(9, 0..3000), hashes(9, 0..900)].concat();
+    for first in [0, 1, 300, 700, 2000, 3700] {
+        for many in [1, 255, 256, 1000, 2500, 3900] {
+            let (old, new) = (&keys[..first], &keys[first..(first + many).min(keys.len())]);
+            let mut batch = CountingQuotient::build(shape.clone(), old).unwrap();
+            let mut single = batch.clone();
+            let told = batch.insert_each(new);
+            assert_eq!(told, new.iter().try_for_each(|key| single.insert(*key)));
+            assert_eq!(told.is_err(), first + new.len() > 3800);
+            assert_eq!(batch, single);
+            batch.validate().unwrap();
+        }
+    }
+}
+
 /// Sets in which every key is there twice, or three times …, fill a table to the last key.
 #[test]
 fn copies_do_not_fill_it_early() {
