@@ -21,10 +21,10 @@
 //! any means could take. That needs few cells that are kept in the cache, since the zip's slider
 //! is all that is worked on.
 
-use std::cmp::min;
+use std::cmp::{max, min};
 
 use crate::range::{mix, scale};
-use crate::words::OutOfMemory;
+use crate::words::{OutOfMemory, Words};
 
 /// Which cells a digest has.
 ///
@@ -45,6 +45,13 @@ pub unsafe trait Graph<const K: usize>: Copy {
     fn settled(self, multiplier: u64) -> Self {
         let _ = multiplier;
         self
+    }
+
+    /// Cells below this one are in no edge of a digest whose first cell is `first` or a later one.
+    #[inline(always)]
+    fn closed_below(&self, first: usize) -> usize {
+        let _ = first;
+        0
     }
 
     /// Whether records are to own such a cell only if they can own no other at the time.
@@ -132,6 +139,8 @@ pub struct Fuse<const K: usize> {
     skip: u32,
 }
 
+/// Fewer cells than this may be used in any order.
+const SMALL: usize = 1 << 16;
 /// Most bits of a place in a segment: three of them are in a product's lower half.
 const MAX_SEGMENT: u32 = 20;
 
@@ -170,8 +179,15 @@ unsafe impl<const K: usize> Graph<K> for Fuse<K> {
     }
 
     fn settled(self, multiplier: u64) -> Self {
-        let is_small = self.skip == 0 && self.cells < 1 << 16;
+        let is_small = self.skip == 0 && self.cells < SMALL;
         Self { skip: if is_small { (multiplier >> 1) as u32 % 32 } else { self.skip }, ..self }
+    }
+
+    /// The fold brings cells back to at most a segment before the last first one.
+    #[inline]
+    fn closed_below(&self, first: usize) -> usize {
+        let fold = (self.places - self.mask - 1) as usize;
+        if self.cells < SMALL { 0 } else { min(first, fold) }
     }
 
     #[inline(always)]
@@ -254,73 +270,119 @@ unsafe impl<const K: usize> Graph<K> for Blocks<K> {
 ///     assert_eq!(edge.cells.iter().fold(0, |sum, cell| sum ^ table[*cell]), edge.print);
 /// }
 /// ```
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Peeler<const W: usize> {
-    sums: Vec<[u64; W]>,
+    /// The XOR of each cell's records, word by word.
+    sums: Words,
     /// Records of each cell. 255 means 255 or more, and stays.
     degrees: Vec<u8>,
-    alone: Vec<u32>,
     late: Vec<u32>,
     order: Vec<u32>,
+    peeled: usize,
 }
 
 const MANY: u8 = u8::MAX;
+/// Records that are put in at once.
+const RUN: usize = 1 << 12;
+
+impl<const W: usize> Default for Peeler<W> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl<const W: usize> Peeler<W> {
     /// Nothing yet.
     pub fn new() -> Self {
-        let [alone, late, order] = [const { Vec::new() }; 3];
-        Self { sums: Vec::new(), degrees: Vec::new(), alone, late, order }
+        let sums = Words::zeroed(0).expect("nothing takes no memory");
+        Self { sums, degrees: Vec::new(), late: Vec::new(), order: Vec::new(), peeled: 0 }
     }
 
-    /// Peels what can be peeled, and says how many records that is. A record is a digest, all
-    /// different, and what goes with it; in the order of the digests it is quickest.
+    /// Peels what can be peeled, and says how many records that is. A record is a digest and what
+    /// goes with it; the digests are all different and in ascending order.
     pub fn peel<const K: usize>(
         &mut self,
         graph: &impl Graph<K>,
         multiplier: u64,
         records: &[[u64; W]],
     ) -> Result<usize, OutOfMemory> {
-        self.clear(graph.cells(), records.len())?;
-        let (sums, degrees) = (&mut self.sums[..], &mut self.degrees[..]);
-        for record in records {
-            for cell in graph.edge(multiplier, record[0]).cells {
-                add(&mut sums[cell], record);
-                degrees[cell] = degrees[cell].saturating_add(1);
+        self.clear(graph.cells())?;
+        let (sums, degrees) = (self.sums.to_mut().as_chunks_mut::<W>().0, &mut self.degrees[..]);
+        // `order` holds the owned cells, a gap, and the queue of cells to look at:
+        //
+        //   0        done            head            tail
+        //   ├─ owned ──┼──── gap ──────┼──── queue ────┤
+        //
+        // First in, first out: the next ones are known long before it is their turn, so that their
+        // memory is on its way. Only when it is empty the search goes on among the cells that no
+        // record to come has, and when that has ended some more records are put in: all happens
+        // within a few segments, which stay in the cache.
+        let order = &mut self.order[..];
+        let (mut done, mut head, mut tail) = (0, 0, 0);
+        let (mut rest, mut search, mut closed) = (records, 0, 0);
+        loop {
+            if head == tail {
+                let found = degrees[search..closed].iter().position(|degree| *degree == 1);
+                search = found.map_or(closed, |ahead| search + ahead);
+                let cell = match found {
+                    Some(_) => search,
+                    None if closed < degrees.len() => {
+                        let (now, later) = rest.split_at(min(RUN, rest.len()));
+                        for record in now {
+                            for cell in graph.edge(multiplier, record[0]).cells {
+                                add(&mut sums[cell], record);
+                                degrees[cell] = degrees[cell].saturating_add(1);
+                            }
+                        }
+                        rest = later;
+                        closed = match rest.first() {
+                            Some(record) => {
+                                let first = graph.edge(multiplier, record[0]).cells[0];
+                                max(closed, graph.closed_below(first))
+                            }
+                            None => degrees.len(),
+                        };
+                        continue;
+                    }
+                    None => match self.late.pop() {
+                        Some(cell) => cell as usize,
+                        None => break,
+                    },
+                };
+                (head, tail) = (done, done + 1);
+                order[head] = cell as u32;
             }
-        }
-        let mut starts = 0..degrees.len();
-        // The last that was found is the nearest: what is worked on stays in the cache. Where
-        // nothing is at hand the search goes on, and what is late comes when that has ended.
-        while let Some(cell) = self
-            .alone
-            .pop()
-            .map(|cell| cell as usize)
-            .or_else(|| starts.find(|start| degrees[*start] == 1))
-            .or_else(|| self.late.pop().map(|cell| cell as usize))
-        {
+            let cell = order[head] as usize;
+            head += 1;
             if degrees[cell] != 1 {
                 continue;
             }
+            order[done] = cell as u32;
+            done += 1;
             let record = sums[cell];
             for other in graph.edge(multiplier, record[0]).cells {
                 add(&mut sums[other], &record);
                 degrees[other] -= u8::from(degrees[other] != MANY);
-                if degrees[other] == 1 {
-                    let list = if graph.is_late(other) { &mut self.late } else { &mut self.alone };
-                    list.push(other as u32);
+                let alone = degrees[other] == 1 && other < closed;
+                if graph.is_late(other) {
+                    self.late.extend(alone.then_some(other as u32));
+                } else {
+                    // Written in any case, kept if it is to be: a branch would be guessed wrong.
+                    order[tail] = other as u32;
+                    tail += usize::from(alone);
                 }
             }
             sums[cell] = record;
-            self.order.push(cell as u32);
         }
-        Ok(self.order.len())
+        self.peeled = done;
+        Ok(done)
     }
 
     /// Cells and the records that own them, in the order of peeling: a record has no cell that
     /// another one owns which came before it.
     pub fn owners(&self) -> impl DoubleEndedIterator<Item = (usize, &[u64; W])> {
-        self.order.iter().map(|cell| (*cell as usize, &self.sums[*cell as usize]))
+        let (sums, _) = self.sums.as_chunks();
+        self.order[..self.peeled].iter().map(|cell| (*cell as usize, &sums[*cell as usize]))
     }
 
     /// Those of the records that could not be peeled, after [`Peeler::peel`] with the same.
@@ -335,16 +397,22 @@ impl<const W: usize> Peeler<W> {
         })
     }
 
-    fn clear(&mut self, cells: usize, records: usize) -> Result<(), OutOfMemory> {
-        let bytes = (cells * (8 * W + 1) + records * 4) as u64;
-        self.sums.clear();
+    fn clear(&mut self, cells: usize) -> Result<(), OutOfMemory> {
+        // Once there are enough words they are cleared, not had anew: fresh pages cost more.
+        if self.sums.len() < cells * W {
+            self.sums = Words::zeroed(cells * W)?;
+        } else {
+            self.sums.to_mut()[..cells * W].fill(0);
+        }
+        // Each cell is in the queue at most once, and one more is written that does not stay.
+        let out_of_memory = |_| OutOfMemory { bytes: (cells * 5) as u64 };
         self.degrees.clear();
-        self.order.clear();
-        self.sums.try_reserve(cells).map_err(|_| OutOfMemory { bytes })?;
-        self.degrees.try_reserve(cells).map_err(|_| OutOfMemory { bytes })?;
-        self.order.try_reserve(min(cells, records)).map_err(|_| OutOfMemory { bytes })?;
-        self.sums.resize(cells, [0; W]);
+        self.degrees.try_reserve(cells).map_err(out_of_memory)?;
         self.degrees.resize(cells, 0);
+        self.order
+            .try_reserve((cells + 1).saturating_sub(self.order.len()))
+            .map_err(out_of_memory)?;
+        self.order.resize((cells + 1).max(self.order.len()), 0);
         Ok(())
     }
 }

@@ -34,7 +34,7 @@ const EXTRA: Name = Name::new("extra");
 /// More shards than any filter has.
 pub(super) const MAX_SHARD_BITS: u32 = 32;
 /// Keys of a batch whose cells are asked for before the first is looked at.
-const BATCH: usize = 32;
+const BATCH: usize = 64;
 /// Bytes of a table that is at hand anyway: asking for its cells beforehand only takes time.
 const NEAR: usize = 1 << 19;
 
@@ -91,14 +91,17 @@ impl Layout {
     }
 }
 
-/// Binary logarithm of the keys of a shard, up to twice as many: large ones take fewer cells, small
-/// ones are sooner peeled and give threads something to share.
-const SHARD: u32 = 21;
+/// Binary logarithm of the keys of a shard, up to twice as many. Large shards take fewer cells; small
+/// ones are sooner peeled and give threads something to share. Where there are many anyway they are
+/// larger.
+const fn shard_size(keys: u64) -> u32 {
+    if keys < 1 << 26 { 21 } else { 22 }
+}
 
 /// How many shards so many keys are split into, as a number of bits, and what to expect of the
 /// largest.
 pub(super) fn shards(keys: u64) -> (u32, f64) {
-    let bits = (keys >> SHARD).checked_ilog2().unwrap_or(0);
+    let bits = (keys >> shard_size(keys)).checked_ilog2().unwrap_or(0);
     let mean = keys as f64 / (1u64 << bits) as f64;
     // Of 2^b shards the largest is about sqrt(2b ln 2) standard deviations above the mean.
     let spread = if bits == 0 { 0.0 } else { 1.0 + f64::from(bits).sqrt() * 1.18 };
