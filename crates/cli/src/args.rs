@@ -86,8 +86,16 @@ impl Form {
 #[command(after_help = "\
 Key files hold one key a line; empty lines are no keys, and a carriage return before the line feed
 is not part of one. Files that end in .gz or .zst are unpacked. Keys are read in pieces, so a file
-may be larger than memory; standard input is first copied to a temporary file, since keys are read
-three times: to count, to build, to check.
+may be larger than memory.
+
+Keys are read three times: to count, to build, to check; standard input is first copied to a
+temporary file. A static kind that is named reads them once: it counts and checks what it gathered,
+8 bytes a key, in memory or, where --max-memory is short of that, in a file without a name. Its
+limit is for all the program takes; that of the other kinds is for the filter alone, to which
+reading adds some 10 MB a thread.
+
+Without --filter the best of all kinds is built, unless --needs or --keys ask for one that can be
+added to.
 
 Counts, sizes and rates may be written as 1e6, 10M, 64KiB, 0.1%, 1/1000 or 2^-8.
 
@@ -119,7 +127,8 @@ pub(crate) struct Build {
     /// Make room for this many keys, to add the others later [default: as many as there are]
     #[arg(long, value_name = "N", value_parser = keys, allow_negative_numbers = true)]
     pub(crate) keys: Option<u64>,
-    /// With `--filter auto`: what the filter must be able to do, as for `tamis plan` [default: insert]
+    /// With `--filter auto`: what the filter must be able to do, as for `tamis plan` [default:
+    /// nothing more, but insert with --keys]
     #[arg(long, value_name = "NEEDS", value_delimiter = ',', value_parser = need())]
     pub(crate) needs: Vec<Need>,
     /// A setting of the kind, as `tamis filters` lists them
@@ -133,10 +142,13 @@ pub(crate) struct Build {
     /// [default: random]
     #[arg(long, value_name = "HEX", value_parser = number::seed)]
     pub(crate) seed: Option<[u64; 2]>,
-    /// Refuse to build a filter larger than this [default: the memory that is available]
+    /// Take no more memory than this, or refuse [default: the memory that is available]
     #[arg(long, value_name = "M", value_parser = number::size)]
     pub(crate) max_memory: Option<u64>,
-    /// Do not ask the filter for every key before saving it
+    /// Where a static kind lays keys aside for which there is no memory [default: the folder of F]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) scratch: Option<PathBuf>,
+    /// Do not ask the filter for every key before saving it; a static kind does so in any case
     #[arg(long)]
     pub(crate) no_verify: bool,
     #[command(flatten)]

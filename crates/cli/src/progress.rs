@@ -19,10 +19,24 @@ pub(crate) fn bar(what: &'static str, keys: &Keys, quiet: bool) -> ProgressBar {
         ),
         None => (ProgressBar::new_spinner(), "{msg:9} {spinner} {bytes}, {bytes_per_sec}"),
     };
-    bar.set_style(ProgressStyle::with_template(template).expect("the templates above are valid"));
+    start(bar, template, what)
+}
+
+fn start(bar: ProgressBar, template: &str, what: &'static str) -> ProgressBar {
+    bar.set_style(ProgressStyle::with_template(template).expect("the templates here are valid"));
     bar.set_message(what);
     bar.enable_steady_tick(Duration::from_millis(200));
     bar
+}
+
+/// A bar over so many keys that are to be placed.
+pub(crate) fn solving(keys: u64, quiet: bool) -> ProgressBar {
+    if quiet || !stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(keys);
+    let template = "{msg:9} {wide_bar} {human_pos} of {human_len} keys, {per_sec}, {eta} left";
+    start(bar, template, "solving")
 }
 
 /// As [`bar`], for a command whose answers would be mixed up with it on the same terminal.

@@ -36,10 +36,14 @@ pub(crate) fn check_target(path: &Path) -> Result<()> {
         Ok(there) if !there.is_file() => return Ok(()),
         _ => {}
     }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let unnamed = tempfile::tempfile_in(folder.unwrap_or(Path::new(".")));
-    unnamed.map_err(|error| failure(path.display(), &error))?;
+    tempfile::tempfile_in(folder_of(path)).map_err(|error| failure(path.display(), &error))?;
     Ok(())
+}
+
+/// The folder that a file is in, or would be.
+pub(crate) fn folder_of(path: &Path) -> &Path {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    folder.unwrap_or(Path::new("."))
 }
 
 /// Refuses a table of so many bytes if there is less memory than that: `limit`, or what the
@@ -58,9 +62,18 @@ pub(crate) fn check_memory(bytes: u64, limit: Option<u64>) -> Result<()> {
 }
 
 /// Memory that can be had without driving others out, as Linux tells it.
-fn available() -> Option<u64> {
-    let text = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+pub(crate) fn available() -> Option<u64> {
+    kibibytes("/proc/meminfo", "MemAvailable:")
+}
+
+/// The most memory that this program has had at a time, as Linux tells it.
+pub(crate) fn peak() -> Option<u64> {
+    kibibytes("/proc/self/status", "VmHWM:")
+}
+
+fn kibibytes(file: &str, field: &str) -> Option<u64> {
+    let text = fs::read_to_string(file).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(field))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib.saturating_mul(1024))
 }

@@ -465,3 +465,103 @@ fn help_pages_and_completions_are_there() {
     }
     assert_eq!(failure(&sandbox.run("man --dir none"), "man"), "none: No such file or directory");
 }
+
+/// The integers from 0 on, as raw words.
+fn words(count: u64) -> Vec<u8> {
+    (0..count).flat_map(u64::to_le_bytes).collect()
+}
+
+fn static_kinds() -> impl Iterator<Item = Kind> {
+    Kind::ALL.iter().copied().filter(|kind| kind.can(Capability::Static))
+}
+
+#[test]
+fn a_static_kind_reads_its_keys_once_and_tells_of_duplicates() {
+    let keys = [lines(0, 3000), lines(0, 1000), lines(0, 1)].concat();
+    let sandbox = Sandbox::new(&[("distinct", &lines(0, 3000)), ("empty", b"")]);
+    for kind in static_kinds() {
+        let build = format!("build --filter {kind} --seed {SEED}");
+        let mut command = sandbox.command(&format!("{build} -o f --json"));
+        // Were standard input copied to a temporary file, it could not be.
+        command.env("TMPDIR", "/not/there").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(&keys).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let built: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!((&built["keys"], &built["duplicates"]), (&4001.into(), &1001.into()), "{kind}");
+        assert!(!cfg!(target_os = "linux") || built["peak_bytes"].as_u64() > Some(1 << 20));
+        sandbox.ok(&format!("{build} -q -o g distinct"));
+        let (got, expected) = (fs::read(sandbox.path("f")), fs::read(sandbox.path("g")));
+        assert!(got.unwrap() == expected.unwrap(), "{kind}");
+        let output = sandbox.run_with(&format!("{build} -o f"), &keys);
+        let said = text(&output.stderr);
+        assert!(said.contains("4001 keys, of which 1001 were duplicates, in "), "{said}");
+        let message = sandbox.error(&format!("{build} --keys 2999 -o x distinct"));
+        assert_eq!(message, "there are more keys than the 2999 of --keys");
+
+        sandbox.ok(&format!("{build} -q -o f empty"));
+        assert_eq!(sandbox.run("query f distinct").status.code(), Some(1), "{kind}");
+    }
+}
+
+#[test]
+fn neither_threads_nor_a_limit_of_memory_show_in_a_static_filter() {
+    let sandbox = Sandbox::new(&[("keys", &words(5_000_000))]);
+    for kind in static_kinds() {
+        let build = format!("build --u64 --filter {kind} --seed {SEED} -q -o");
+        sandbox.ok(&format!("{build} expected --threads 1 keys"));
+        let expected = fs::read(sandbox.path("expected")).unwrap();
+        for means in ["--threads 2", "--threads 3 --max-memory 1GiB --scratch ."] {
+            sandbox.ok(&format!("{build} got keys {means}"));
+            assert!(fs::read(sandbox.path("got")).unwrap() == expected, "{kind} {means}");
+        }
+        // Too little memory is told, and what is told to be enough is.
+        let message = sandbox.error(&format!("{build} x --threads 2 --max-memory 45MiB keys"));
+        let enough =
+            message.strip_prefix("the build takes ").and_then(|rest| rest.split_once(" MiB"));
+        let (enough, rest) = enough.expect("the memory that it takes");
+        assert_eq!(rest, " of memory, more than the 45 MiB of --max-memory");
+        sandbox.ok(&format!("{build} got --threads 2 --max-memory {enough}MiB keys"));
+        assert!(fs::read(sandbox.path("got")).unwrap() == expected, "{kind}, {enough} MiB");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn keys_that_cannot_be_laid_aside_leave_nothing_behind() {
+    let sandbox = Sandbox::new(&[("keys", &words(4_000_000))]);
+    let kind = static_kinds().next().expect("a static kind");
+    let build = format!("build --u64 keys --filter {kind} --threads 2 --max-memory 56MiB -o f");
+    let before = sandbox.listing();
+    let script = format!("ulimit -f 8; exec {} {build}", env!("CARGO_BIN_EXE_tamis"));
+    let output = Command::new("sh").args(["-c", &script]).current_dir(&sandbox.0).output().unwrap();
+    assert_eq!(failure(&output, &script), ".: laying keys aside: File too large");
+    assert_eq!(sandbox.listing(), before);
+    let message = sandbox.error(&format!("{build} --scratch none"));
+    assert_eq!(message, "none: laying keys aside: No such file or directory");
+}
+
+/// While it waits for more keys, and has laid some aside, it is ended.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_interrupt_leaves_nothing_behind() {
+    let sandbox = Sandbox::new(&[]);
+    let kind = static_kinds().next().expect("a static kind");
+    let build = format!("build --u64 --filter {kind} --threads 2 --max-memory 56MiB -o f");
+    let mut child = sandbox.command(&build).stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.as_mut().unwrap().write_all(&words(4_000_000)).unwrap();
+    let files = format!("/proc/{}/fd", child.id());
+    let laid_aside = || {
+        let targets =
+            fs::read_dir(&files).unwrap().flatten().map(|file| fs::read_link(file.path()));
+        targets.flatten().any(|target| target.to_string_lossy().contains(".tamis-"))
+    };
+    while !laid_aside() {
+        assert!(child.try_wait().unwrap().is_none(), "ended before its keys did");
+        std::thread::yield_now();
+    }
+    assert_eq!(sandbox.listing(), []);
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(!child.wait().unwrap().success());
+    assert_eq!(sandbox.listing(), []);
+}

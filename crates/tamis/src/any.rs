@@ -82,13 +82,13 @@ macro_rules! define_kinds {
             pub fn build_fitting(
                 self,
                 means: &Means<'_>,
-                goal: impl FnOnce(u64) -> Goal,
+                goal: impl FnOnce(u64) -> Result<Goal, Error>,
                 settings: &Settings,
                 keys: impl KeySource,
             ) -> Result<AnyFilter, Error> {
                 match self { $(
                     Self::$type => define_kinds!(@if static in [$($can)*] {
-                        let fit = |keys| solve(goal(keys), settings);
+                        let fit = |keys| solve(goal(keys)?, settings);
                         $type::build_fitting(means, fit, keys).map(AnyFilter::$type)
                     } $type Static),
                 )* }

@@ -1,6 +1,7 @@
 //! What can go wrong, in one type.
 
-use std::fmt;
+use std::path::PathBuf;
+use std::{fmt, io};
 
 use crate::filters::Kind;
 use crate::plan::{Capability, MIN_FPR};
@@ -56,6 +57,20 @@ pub enum Error {
         /// How much was asked for.
         bytes: u64,
     },
+    /// The limit of memory does not do for this build.
+    Tight {
+        /// The limit.
+        limit: u64,
+        /// What would do.
+        needs: u64,
+    },
+    /// Keys could not be laid aside on disk.
+    Scratch {
+        /// The folder that was to take them.
+        folder: PathBuf,
+        /// Why it did not.
+        error: io::Error,
+    },
     /// No filter, or no hash, of this name or number.
     Unknown {
         /// `filter` or `hash`.
@@ -90,6 +105,12 @@ impl fmt::Display for Error {
                 write!(f, "a {kind} filter cannot {what}; these can: {}", able.join(", "))
             }
             Self::Memory { bytes } => write!(f, "{bytes} bytes of memory could not be had"),
+            Self::Tight { limit, needs } => {
+                write!(f, "{limit} bytes of memory are too few for this build: {needs} would do")
+            }
+            Self::Scratch { folder, error } => {
+                write!(f, "laying keys aside in {}: {error}", folder.display())
+            }
             Self::Unknown { what, name } => write!(f, "no {what} is called {name}"),
             Self::File(error) => write!(f, "{error}"),
             Self::Keys(error) => write!(f, "{error}"),
@@ -102,6 +123,7 @@ impl std::error::Error for Error {
         match self {
             Self::File(error) => Some(error),
             Self::Keys(error) => Some(error.as_ref()),
+            Self::Scratch { error, .. } => Some(error),
             _ => None,
         }
     }

@@ -4,7 +4,7 @@
 //! keys; [`AnyFilter`](crate::AnyFilter) is a filter whose kind is known only when the program runs.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use format::{Reader, Writer};
 
@@ -77,8 +77,7 @@ pub trait Static: Build {
 #[derive(Clone, Default)]
 pub struct Means<'a> {
     threads: usize,
-    memory: Option<u64>,
-    folder: Option<PathBuf>,
+    memory: Option<(u64, PathBuf)>,
     watcher: Option<&'a (dyn Fn(u64, u64) + Sync)>,
 }
 
@@ -94,14 +93,17 @@ impl<'a> Means<'a> {
         Self { threads, ..self }
     }
 
-    /// So many bytes of memory at the most; keys that do not fit lie in files without a name in
-    /// `folder` until they are placed.
+    /// So many bytes of memory at the most, for keys, table and all; keys that do not fit lie in a
+    /// file without a name in `folder` until they are placed, 8 bytes each. Nothing is written
+    /// there as long as they do fit. [`Error::Tight`] says how much a build would take that cannot
+    /// be done within the limit.
     #[must_use]
     pub fn with_memory(self, bytes: u64, folder: impl Into<PathBuf>) -> Self {
-        Self { memory: Some(bytes), folder: Some(folder.into()), ..self }
+        Self { memory: Some((bytes, folder.into())), ..self }
     }
 
-    /// Tells `watcher` how many keys are placed, of how many.
+    /// Tells `watcher` how many keys are placed, of how many: none when all are read, and all when
+    /// the last shard is solved. Calls come from the threads that solve.
     #[must_use]
     pub fn with_watcher(self, watcher: &'a (dyn Fn(u64, u64) + Sync)) -> Self {
         Self { watcher: Some(watcher), ..self }
@@ -109,6 +111,11 @@ impl<'a> Means<'a> {
 
     pub(crate) fn threads(&self) -> usize {
         self.threads.max(1)
+    }
+
+    /// The limit of memory, and where to lay what does not fit.
+    pub(crate) fn memory(&self) -> Option<(u64, &Path)> {
+        self.memory.as_ref().map(|(bytes, folder)| (*bytes, folder.as_path()))
     }
 
     pub(crate) fn tell(&self, placed: u64, all: u64) {
@@ -122,7 +129,7 @@ impl fmt::Debug for Means<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut means = f.debug_struct("Means");
         means.field("threads", &self.threads).field("memory", &self.memory);
-        means.field("folder", &self.folder).finish_non_exhaustive()
+        means.finish_non_exhaustive()
     }
 }
 

@@ -1,42 +1,42 @@
-//! `tamis build`: count, build, check, save.
+//! `tamis build`: count, build, check, save; or for a static kind: gather, solve, save.
 
+use std::sync::OnceLock;
 use std::time::Instant;
 
 use anyhow::{Result, anyhow, bail};
+use indicatif::ProgressBar;
 use serde_json::json;
-use tamis::{AnyFilter, Capability, Goal, Hash, Hasher, Keyed, Kind, Settings};
+use tamis::{AnyFilter, Capability, Goal, Hash, Hasher, Keyed, Kind, Means, Settings};
 
 use crate::args::Build;
 use crate::hashing::{Pool, Runs, Tally, hash_keys};
-use crate::input::{Batch, Keys, Separator};
-use crate::number::{show_rate, show_speed};
+use crate::input::{Batch, Keys, Separator, failure};
+use crate::number::{show_rate, show_size, show_speed};
 use crate::{output, progress, store};
 
 pub(crate) fn run(args: &Build) -> Result<()> {
     let start = Instant::now();
     store::check_target(&args.output)?;
-    let once = args.keys.is_some() && args.no_verify;
+    let named = args.filter.0.filter(|kind| kind.can(Capability::Static));
+    let once = named.is_some() || args.keys.is_some() && args.no_verify;
     let keys = Keys::open(&args.keys_from, args.form.separator(), !once)?;
-    let count = match args.keys {
-        Some(count) => count,
-        None => count_keys(args, &keys)?,
-    };
-    let (kind, goal, settings) = choose(args, count)?;
-    let figures = kind.plan(goal, &settings)?;
-    store::check_memory(figures.bytes, args.max_memory)?;
-
     let hasher = match args.seed {
         Some(seed) => Hasher::new(args.hash, seed),
         None => Hasher::random(args.hash),
     };
     let pass = Pass { args, keys: &keys, hasher: &hasher };
-    let (filter, tally) = pass.build(kind, goal, &settings)?;
-    if args.keys.is_none() && tally.keys != count {
-        return Err(changed());
-    }
-    if !args.no_verify {
-        pass.verify(&filter, tally)?;
-    }
+    let (filter, tally) = match (named, args.keys) {
+        (Some(_), _) => pass.solve(choose(args, 0)?)?,
+        (None, Some(count)) => pass.build_checked(choose(args, count)?)?,
+        (None, None) => {
+            let count = count_keys(args, &keys)?;
+            let built = pass.build_checked(choose(args, count)?)?;
+            if built.1.keys != count {
+                return Err(changed());
+            }
+            built
+        }
+    };
     let filter = Keyed::new(hasher, filter);
     store::save(&filter, &args.output)?;
     report(args, filter.filter(), tally.keys, start.elapsed().as_secs_f64())
@@ -64,21 +64,30 @@ fn count_keys(args: &Build, keys: &Keys) -> Result<u64> {
     Ok(total)
 }
 
-fn choose(args: &Build, keys: u64) -> Result<(Kind, Goal, Settings)> {
-    let goal = match (args.bits_per_key, args.bytes) {
+/// What is asked for, of so many keys.
+fn goal(args: &Build, keys: u64) -> Goal {
+    match (args.bits_per_key, args.bytes) {
         // A cache line is the least that any table takes, for no keys as well.
         (Some(bits), _) => {
             Goal::KeysBytes { keys, bytes: ((keys as f64 * bits / 8.0).ceil() as u64).max(64) }
         }
         (_, Some(bytes)) => Goal::KeysBytes { keys, bytes },
         _ => Goal::KeysFpr { keys, fpr: args.fpr.unwrap_or(0.01) },
-    };
+    }
+}
+
+/// A kind that is named, or the best for so many keys.
+fn choose(args: &Build, keys: u64) -> Result<(Kind, Goal, Settings)> {
+    let goal = goal(args, keys);
     let kind = match args.filter.0 {
         Some(kind) if !args.needs.is_empty() => {
             bail!("--needs chooses a kind, but --filter already says {kind}")
         }
         Some(kind) => kind,
-        None if args.needs.is_empty() => super::plan::pick(goal, &[Capability::Insert])?,
+        // Room for more keys is of use only to a kind that takes them.
+        None if args.needs.is_empty() && args.keys.is_some() => {
+            super::plan::pick(goal, &[Capability::Insert])?
+        }
         None => super::plan::pick(goal, &super::plan::capabilities(&args.needs))?,
     };
     let mut settings = Settings::default();
@@ -86,6 +95,12 @@ fn choose(args: &Build, keys: u64) -> Result<(Kind, Goal, Settings)> {
         settings.set(name, value);
     }
     Ok((kind, goal, settings))
+}
+
+/// What reading takes beside the filter and the keys that are gathered: blocks, and runs of hashes
+/// on their way.
+fn reading_bytes(threads: usize) -> u64 {
+    (16 << 20) + threads as u64 * (10 << 20)
 }
 
 /// One reading of all keys.
@@ -96,10 +111,83 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// Workers hash while this thread builds from what they have hashed.
+    /// Builds, and asks for every key again.
+    fn build_checked(&self, chosen: (Kind, Goal, Settings)) -> Result<(AnyFilter, Tally)> {
+        let (kind, goal, settings) = &chosen;
+        if kind.can(Capability::Static) {
+            return self.solve(chosen);
+        }
+        let figures = kind.plan(*goal, settings)?;
+        store::check_memory(figures.bytes, self.args.max_memory)?;
+        let (filter, tally) = self.build(*kind, *goal, settings)?;
+        if !self.args.no_verify {
+            self.verify(&filter, tally)?;
+        }
+        Ok((filter, tally))
+    }
+
+    /// Builds a static kind, which gathers and counts the keys itself, and which asks for every
+    /// one that it gathered before it is done: they are read once.
+    fn solve(&self, (kind, _, settings): (Kind, Goal, Settings)) -> Result<(AnyFilter, Tally)> {
+        let (args, threads) = (self.args, self.args.form.threads());
+        let reading = progress::bar("reading", self.keys, args.quiet);
+        let solving = OnceLock::new();
+        let watcher = |placed, all| {
+            reading.finish_and_clear();
+            let bar = solving.get_or_init(|| progress::solving(all, args.quiet));
+            bar.set_length(all);
+            bar.set_position(placed);
+        };
+        let goal = |count| match args.keys {
+            Some(most) if count > most => Err(tamis::Error::Full { keys: most }),
+            most => Ok(goal(args, most.unwrap_or(count))),
+        };
+        let mut means = Means::new().with_threads(threads).with_watcher(&watcher);
+        let limit = args.max_memory.or_else(store::available);
+        if let Some(limit) = limit {
+            let folder = args.scratch.as_deref().unwrap_or(store::folder_of(&args.output));
+            means = means.with_memory(limit.saturating_sub(reading_bytes(threads)), folder);
+        }
+        let built =
+            self.from_hashes(&reading, |keys| kind.build_fitting(&means, goal, &settings, keys));
+        if let Some(bar) = solving.get() {
+            bar.finish_and_clear();
+        }
+        built.map_err(|error| match (error, limit) {
+            (tamis::Error::Tight { needs, .. }, Some(limit)) => {
+                let needs = (needs + reading_bytes(threads)).div_ceil(1 << 20);
+                let limit = show_size(limit);
+                match args.max_memory {
+                    Some(_) => anyhow!(
+                        "the build takes {needs} MiB of memory, more than the {limit} of --max-memory"
+                    ),
+                    None => anyhow!(
+                        "the build takes {needs} MiB of memory, but only {limit} are available"
+                    ),
+                }
+            }
+            (tamis::Error::Scratch { folder, error }, _) => {
+                failure(format_args!("{}: laying keys aside", folder.display()), &error)
+            }
+            (error, _) => self.explain(error),
+        })
+    }
+
+    /// Builds any other kind.
     fn build(&self, kind: Kind, goal: Goal, settings: &Settings) -> Result<(AnyFilter, Tally)> {
         let bar = progress::bar("building", self.keys, self.args.quiet);
-        let threads = self.args.form.threads();
+        // One thread that inserts keeps up with several that hash, and those have the processors
+        // already: sharing each run out among more measures slower.
+        let built = self.from_hashes(&bar, |keys| kind.build(1, goal, settings, keys));
+        built.map_err(|error| self.explain(error))
+    }
+
+    /// Workers hash while this thread builds from what they have hashed.
+    fn from_hashes(
+        &self,
+        bar: &ProgressBar,
+        build: impl FnOnce(&mut Runs<'_>) -> Result<AnyFilter, tamis::Error>,
+    ) -> Result<(AnyFilter, Tally), tamis::Error> {
         let pool = Pool::<Vec<Hash>>::default();
         let hash = |batch: &Batch<'_>| {
             let mut hashes = pool.take();
@@ -108,23 +196,23 @@ impl Pass<'_> {
             let tally = Tally::of(&hashes);
             (hashes, tally)
         };
-        // One thread that inserts keeps up with several that hash, and those have the processors
-        // already: sharing each run out among more measures slower. A kind that cannot insert
-        // does its work when all keys are read, and then has the machine to itself.
-        let builders = if kind.can(Capability::Insert) { 1 } else { threads };
-        let built = self.keys.pull(threads, hash, |next| {
+        let built = self.keys.pull(self.args.form.threads(), hash, |next| {
             let mut runs = Runs::new(next, &pool);
-            let filter = kind.build(builders, goal, settings, &mut runs)?;
+            let filter = build(&mut runs)?;
             Ok((filter, runs.tally))
         });
         bar.finish_and_clear();
-        built.map_err(|error| match (error, self.args.keys) {
+        built
+    }
+
+    fn explain(&self, error: tamis::Error) -> anyhow::Error {
+        match (error, self.args.keys) {
             (tamis::Error::Full { keys }, Some(_)) => {
                 anyhow!("there are more keys than the {keys} of --keys")
             }
             (tamis::Error::Full { .. }, None) => changed(),
             (error, _) => error.into(),
-        })
+        }
     }
 
     /// Asks for every key again. That a filter denies a member is the one thing it must not do.
@@ -173,27 +261,38 @@ fn place(batch: &Batch<'_>, index: usize) -> String {
     format!("{}:{}", batch.name(), batch.first_line() + line as u64)
 }
 
-/// Tells of the keys that were read: a table of digests counts those that agree as one.
+/// Tells of the keys that were read: a table of digests counts those that agree as one. Of a
+/// static kind it is known that they are one key.
 fn report(args: &Build, filter: &AnyFilter, keys: u64, seconds: f64) -> Result<()> {
     let (kind, bytes) = (filter.kind(), filter.figures().bytes);
-    let bits = super::bits_per_key(bytes, keys);
+    let duplicates = kind.can(Capability::Static).then(|| keys - filter.len());
+    let bits = super::bits_per_key(bytes, keys - duplicates.unwrap_or(0));
     let speed = keys as f64 / seconds;
+    let peak = store::peak();
     if args.json {
         return output::print_json([json!({
             "filter": kind.name(),
             "keys": keys,
+            "duplicates": duplicates,
             "bytes": bytes,
             "bits_per_key": bits,
             "fpr": filter.fpr(),
             "seconds": seconds,
             "keys_per_second": speed,
+            "peak_bytes": peak,
         })]);
     }
     if !args.quiet {
         let bits = bits.map_or(String::new(), |bits| format!(" ({bits:.2} bits a key)"));
+        let twice = match duplicates {
+            None | Some(0) => String::new(),
+            Some(1) => ", of which 1 was a duplicate,".into(),
+            Some(more) => format!(", of which {more} were duplicates,"),
+        };
+        let peak = peak.map_or(String::new(), |peak| format!(", {} of memory", show_size(peak)));
         output::say(format_args!(
-            "{}: {kind}, {keys} keys in {bytes} bytes{bits}, {} false positives expected; \
-             {seconds:.2} s, {} keys/s",
+            "{}: {kind}, {keys} keys{twice} in {bytes} bytes{bits}, {} false positives expected; \
+             {seconds:.2} s, {} keys/s{peak}",
             args.output.display(),
             show_rate(filter.fpr()),
             show_speed(speed),
@@ -252,7 +351,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("keys");
         fs::write(&path, "apple\n\npear\nplum\n").unwrap();
-        let line = ["tamis", "build", "-o", "f"];
+        let line = ["tamis", "build", "-o", "f", "--filter", "bloom"];
         let Command::Build(args) = Cli::parse_from(line).command else { unreachable!() };
         let keys = Keys::open(std::slice::from_ref(&path), Separator::Newline, true).unwrap();
         let hasher = Hasher::new(HashId::Fast, [1, 2]);
