@@ -4,6 +4,7 @@
 //! far and with much that is random; `fuzz_targets/` hands them to libFuzzer (`cargo xtask fuzz`).
 //! Kinds come from the registry.
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use conformance::attack::{Parts, recompute};
@@ -11,7 +12,9 @@ use conformance::files::{golden, survive};
 use conformance::keys::Random;
 use conformance::model::{Model, Op};
 use tamis::plan::recommend;
-use tamis::{Capability, Error, Goal, Kind, Limits, Reader, Settings};
+use tamis::{
+    Capability, Error, Goal, Hash, HashId, Hasher, Key, Kind, Limits, Means, Reader, Settings,
+};
 
 /// Queries to a filter that came of hostile bytes.
 const QUERIES: usize = 64;
@@ -77,6 +80,9 @@ fn set(words: &mut [u64], index: usize, value: u64) {
 pub fn ops(bytes: &[u8]) {
     let mut input = Input(bytes);
     let kind = input.kind();
+    if kind.can(Capability::Map) {
+        return values(kind, &mut input);
+    }
     let keys = u64::from(input.byte());
     let fpr = [0.3, 0.1, 0.01, 1e-3][usize::from(input.byte() & 3)];
     let settings = input.settings(kind);
@@ -88,6 +94,38 @@ pub fn ops(bytes: &[u8]) {
     }
     model.compare_all(0);
     model.compare_all(1);
+}
+
+/// A small map of any entries, and then any reads and writes, against an exact one.
+fn values(kind: Kind, input: &mut Input<'_>) {
+    let hasher = Hasher::new(HashId::Fast, [input.byte().into(), 0]);
+    let goal = |keys| Ok(Goal::KeysFpr { keys, fpr: 0.01 });
+    let (mut truth, mut torn) = (BTreeMap::new(), false);
+    let entries: Vec<(Hash, u64)> = (0..input.byte())
+        .map(|_| {
+            let (key, value) = (input.byte(), input.number());
+            torn |= *truth.entry(key).or_insert(value) != value;
+            (key.hash(&hasher), value)
+        })
+        .collect();
+    let mut filter = match kind.build_map(&Means::new(), goal, &Settings::default(), &entries[..]) {
+        Ok(filter) if !torn => filter,
+        Err(Error::Conflict { .. }) if torn => return,
+        other => panic!("two values for one key: {torn}, {:?}", other.err()),
+    };
+    let bits = filter.value_bits().expect("a kind with values");
+    while !input.0.is_empty() {
+        let (key, value) = (input.byte(), input.number() >> (64 - bits));
+        match (filter.set(key.hash(&hasher), value).expect("as wide"), truth.get_mut(&key)) {
+            (old, Some(known)) => assert_eq!(old, Some(std::mem::replace(known, value))),
+            // It passes for a key, and its value may be somebody's now: no more is certain.
+            (Some(_), None) => return,
+            (None, None) => {}
+        }
+        for (key, value) in &truth {
+            assert_eq!(filter.get(key.hash(&hasher)).expect("as above"), Some(*value));
+        }
+    }
 }
 
 /// Wishes of any numbers: a shape that grants them, or a refusal in one line.

@@ -12,7 +12,12 @@ pub fn words(len: u64, width: u32) -> Option<u64> {
 /// Integer `index`.
 #[inline(always)]
 pub fn get(words: &[u64], width: u32, index: u64) -> u64 {
-    let bit = index * u64::from(width);
+    get_at(words, width, index * u64::from(width))
+}
+
+/// The integer that begins at `bit`.
+#[inline(always)]
+pub fn get_at(words: &[u64], width: u32, bit: u64) -> u64 {
     let (word, shift) = ((bit / 64) as usize, (bit % 64) as u32);
     let low = words[word] >> shift;
     let value = if shift + width > 64 { low | words[word + 1] << (64 - shift) } else { low };
@@ -22,7 +27,12 @@ pub fn get(words: &[u64], width: u32, index: u64) -> u64 {
 /// Sets integer `index` to the low `width` bits of `value`.
 #[inline(always)]
 pub fn set(words: &mut [u64], width: u32, index: u64, value: u64) {
-    let bit = index * u64::from(width);
+    set_at(words, width, index * u64::from(width), value);
+}
+
+/// Sets the integer that begins at `bit`.
+#[inline(always)]
+pub fn set_at(words: &mut [u64], width: u32, bit: u64, value: u64) {
     let (word, shift) = ((bit / 64) as usize, (bit % 64) as u32);
     let value = value & mask(width);
     words[word] = words[word] & !(mask(width) << shift) | value << shift;

@@ -38,6 +38,8 @@ pub(crate) enum Command {
     Add(Add),
     Remove(Remove),
     Count(Count),
+    Get(Get),
+    Set(Set),
     Merge(Merge),
     Similar(Similar),
     Info(Info),
@@ -106,7 +108,9 @@ Examples:
   tamis build --fpr 0.1% --filter bloom a.txt b.txt.gz -o both.tamis
   sort -u log | tamis build --keys 10M -o seen.tamis      room for ten million, to add to
   tamis build --bytes 64MiB --hash secure users.txt -o users.tamis
-  tamis build --u64 ids.bin -o ids.tamis")]
+  tamis build --u64 ids.bin -o ids.tamis
+  tamis build --values stock.tsv -o stock.tamis           to ask with `tamis get`
+  tamis build --deny never.txt --fpr 2^-8 spam.txt -o spam.tamis")]
 pub(crate) struct Build {
     /// Files of keys; `-` or none is standard input
     #[arg(value_name = "KEYS")]
@@ -136,6 +140,12 @@ pub(crate) struct Build {
     /// A setting of the kind, as `tamis filters` lists them
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
     pub(crate) set: Vec<(String, String)>,
+    /// Lines are a key, a tab and a number (17 or 0x11), which `tamis get` tells of the key
+    #[arg(long, conflicts_with_all = ["u64", "keys", "needs", "deny"])]
+    pub(crate) values: bool,
+    /// Keys that shall never pass for members, in the form of KEYS
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["keys", "needs"])]
+    pub(crate) deny: Vec<PathBuf>,
     /// How keys become numbers: `secure` where others choose the keys and must not find out
     /// which of them collide
     #[arg(long, value_name = "HASH", default_value = "fast", value_parser = hash())]
@@ -216,7 +226,7 @@ pub(crate) struct Remove {
     pub(crate) change: Change,
 }
 
-/// What `add` and `remove` are told.
+/// What `add`, `remove` and `set` are told.
 #[derive(Args, Debug)]
 pub(crate) struct Change {
     /// The filter
@@ -255,6 +265,46 @@ pub(crate) struct Count {
     pub(crate) probes: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) form: Form,
+}
+
+/// Print each line that may be a key, a tab and its value
+#[derive(Args, Debug)]
+#[command(after_help = "\
+The filter is one of `tamis build --values`. A stranger passes for a key, with some value, as rarely as
+its rate says. Exit status 1 if no line was printed.
+
+Examples:
+  tamis get stock.tamis <<< apple
+  tamis get -v stock.tamis orders.txt          only what is surely not in stock")]
+pub(crate) struct Get {
+    /// The filter
+    #[arg(value_name = "F")]
+    pub(crate) filter: PathBuf,
+    /// Files of keys to look for; `-` or none is standard input
+    #[arg(value_name = "PROBES")]
+    pub(crate) probes: Vec<PathBuf>,
+    /// Print the lines that surely are no keys
+    #[arg(short = 'v', long)]
+    pub(crate) invert: bool,
+    /// Print one JSON object for each line
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Trust the file's contents: open it at once, however large
+    #[arg(long)]
+    pub(crate) no_check: bool,
+    #[command(flatten)]
+    pub(crate) form: Form,
+}
+
+/// Give keys of a filter with values other values
+#[derive(Args, Debug)]
+#[command(after_help = "\
+KEYS are lines of a key, a tab and a value, as for `tamis build --values`; of a key that comes twice the last
+value stays. Only set what is a key: a stranger that passes for one may write over a key's value.
+One that surely is none is an error. The filter is replaced as a whole or, on any error, not at all.")]
+pub(crate) struct Set {
+    #[command(flatten)]
+    pub(crate) change: Change,
 }
 
 /// Merge filters into one of all their keys

@@ -1,13 +1,14 @@
 //! The command `tamis`, as a library: `main.rs` only calls [`run`].
 //!
 //! It holds no algorithm. `args.rs` is the surface, `commands/` has a file for each command,
-//! `input.rs` reads keys and `hashing.rs` turns them into hashes, `store.rs` opens and saves
+//! `input.rs` reads keys, `entries.rs` keys with values, `hashing.rs` turns them into hashes, `store.rs` opens and saves
 //! filters, `number.rs` and `output.rs` speak with people.
 
 mod args;
 pub mod bench;
 mod commands;
 pub mod demo;
+mod entries;
 mod hashing;
 mod input;
 mod number;
@@ -52,6 +53,8 @@ fn dispatch(command: &Command) -> anyhow::Result<bool> {
         Command::Add(args) => add::run(args).map(|()| true),
         Command::Remove(args) => remove::run(args),
         Command::Count(args) => count::run(args),
+        Command::Get(args) => get::run(args),
+        Command::Set(args) => set::run(args).map(|()| true),
         Command::Merge(args) => merge::run(args).map(|()| true),
         Command::Similar(args) => similar::run(args).map(|()| true),
         Command::Info(args) => info::run(args).map(|()| true),

@@ -124,6 +124,15 @@ pub fn exercise(filter: &mut Keyed<AnyFilter>, random: &mut Random, queries: usi
     let can = |what| kind.can(what);
     for key in &keys[keys.len().saturating_sub(24)..] {
         assert_eq!(filter.count(*key).is_ok(), can(Capability::Count));
+        match (filter.get(*key), filter.set(*key, 1)) {
+            (Ok(before), Ok(was)) => {
+                assert!(can(Capability::Map) && before == was);
+                assert_eq!(filter.get(*key).ok(), Some(was.map(|_| 1)));
+            }
+            (read, written) => {
+                assert!(read.is_err() && written.is_err() && !can(Capability::Map));
+            }
+        }
         match filter.insert(*key) {
             Ok(()) => assert!(filter.contains(*key), "inserted, and denied"),
             Err(error) => {

@@ -12,6 +12,7 @@
 //! | `model.rs` | any sequence of operations agrees with an exact multiset |
 //! | `operations.rs` | what each capability promises |
 //! | `statics.rs` | a static kind sees a set: order, copies, threads do not show |
+//! | `maps.rs` | every key has its value, and keeps it whatever becomes of the others |
 //! | `files.rs` | bytes are kept for ever; damage is noticed; hostile files are harmless |
 //! | `limits.rs` | absurd wishes are refused; the planner agrees with itself |
 //! | `allocation.rs` | memory is what the shape states, counted by the allocator |
@@ -26,6 +27,7 @@ pub mod attack;
 pub mod files;
 pub mod keys;
 pub mod limits;
+pub mod maps;
 pub mod members;
 pub mod model;
 pub mod operations;
@@ -156,6 +158,17 @@ macro_rules! suite {
             $crate::suite!(@tests operations $type
                 a_merged_filter_has_the_members_of_both
                 unlike_filters_do_not_merge);
+        }
+    };
+    (@can map $type:ident) => {
+        mod map {
+            $crate::suite!(@tests maps $type
+                every_key_gets_its_value
+                updates_disturb_nobody
+                strangers_are_absent
+                values_that_cannot_be_are_refused
+                degenerate_hashes_have_values
+                random_sets_agree_with_a_map);
         }
     };
     (@can overload $type:ident) => {

@@ -94,6 +94,29 @@ macro_rules! define_kinds {
                 )* }
             }
 
+            /// Builds one, where the kind can give keys values, for the goal that `goal` makes of
+            /// the number of distinct keys: see [`Map::build_map`]. Values are as wide as the
+            /// widest, unless the setting `value_bits` says how wide.
+            #[allow(unused_variables)]
+            pub fn build_map(
+                self,
+                means: &Means<'_>,
+                goal: impl FnOnce(u64) -> Result<Goal, Error>,
+                settings: &Settings,
+                entries: impl EntrySource,
+            ) -> Result<AnyFilter, Error> {
+                match self { $(
+                    Self::$type => define_kinds!(@if map in [$($can)*] {
+                        let fit = |keys, bits: u32| {
+                            let mut settings = settings.clone();
+                            settings.set_default("value_bits", bits.to_string());
+                            solve(goal(keys)?, &settings)
+                        };
+                        $type::build_map(means, fit, entries).map(AnyFilter::$type)
+                    } $type Map),
+                )* }
+            }
+
             /// Reads one from an opened container, whose header names the kind.
             pub fn read(self, from: &mut Reader) -> Result<AnyFilter, Error> {
                 let filter = match self { $( Self::$type => $type::read(from).map(AnyFilter::$type)?, )* };
@@ -204,6 +227,49 @@ macro_rules! define_kinds {
                 )* }
             }
 
+            /// A key's value, where the kind has values: see [`Map::get`].
+            #[allow(unused_variables)]
+            pub fn get(&self, key: Hash) -> Result<Option<u64>, Error> {
+                match self { $(
+                    Self::$type(filter) => {
+                        define_kinds!(@if map in [$($can)*] { Ok(filter.get(key)) } $type Map)
+                    }
+                )* }
+            }
+
+            /// The values of many keys, where the kind has values: see [`Map::get_each`].
+            #[allow(unused_variables)]
+            pub fn get_each(&self, keys: &[Hash], out: &mut [Option<u64>]) -> Result<(), Error> {
+                match self { $(
+                    Self::$type(filter) => {
+                        define_kinds!(@if map in [$($can)*] {
+                            filter.get_each(keys, out);
+                            Ok(())
+                        } $type Map)
+                    }
+                )* }
+            }
+
+            /// Gives a key another value, where the kind has values: see [`Map::set`].
+            #[allow(unused_variables)]
+            pub fn set(&mut self, key: Hash, value: u64) -> Result<Option<u64>, Error> {
+                match self { $(
+                    Self::$type(filter) => {
+                        define_kinds!(@if map in [$($can)*] { filter.set(key, value) } $type Map)
+                    }
+                )* }
+            }
+
+            /// Bits of a value, where the kind has values.
+            #[allow(unused_variables)]
+            pub fn value_bits(&self) -> Result<u32, Error> {
+                match self { $(
+                    Self::$type(filter) => {
+                        define_kinds!(@if map in [$($can)*] { Ok(filter.value_bits()) } $type Map)
+                    }
+                )* }
+            }
+
             /// Takes in the keys of `other`, where the kind can: see [`Merge::merge`].
             #[allow(unused_variables)]
             pub fn merge(&mut self, other: &Self) -> Result<(), Error> {
@@ -261,6 +327,7 @@ macro_rules! define_kinds {
     (@capability overlap) => { Capability::Overlap };
     (@capability overload) => { Capability::Overload };
     (@capability static) => { Capability::Static };
+    (@capability map) => { Capability::Map };
 
     (@claim build $type:ident) => { { const fn is<T: Build + Persist>() {} is::<$type>(); } };
     (@claim insert $type:ident) => { { const fn is<T: Insert>() {} is::<$type>(); } };
@@ -268,6 +335,7 @@ macro_rules! define_kinds {
     (@claim count $type:ident) => { { const fn is<T: Count>() {} is::<$type>(); } };
     (@claim merge $type:ident) => { { const fn is<T: Merge>() {} is::<$type>(); } };
     (@claim overlap $type:ident) => { { const fn is<T: Overlap>() {} is::<$type>(); } };
+    (@claim map $type:ident) => { { const fn is<T: Map>() {} is::<$type>(); } };
     (@claim static $type:ident) => { { const fn is<T: Static>() {} is::<$type>(); } };
     (@claim overload $type:ident) => { { const fn is<T: Overload>() {} is::<$type>(); } };
 
@@ -277,6 +345,7 @@ macro_rules! define_kinds {
     (@if count in [count $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
     (@if merge in [merge $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
     (@if overlap in [overlap $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
+    (@if map in [map $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
     (@if static in [static $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
     (@if $can:ident in [$other:ident $($rest:ident)*] $body:block $type:ident $name:ident) => {
         define_kinds!(@if $can in [$($rest)*] $body $type $name)

@@ -52,6 +52,20 @@ pub enum Error {
         /// What it cannot do.
         what: Capability,
     },
+    /// One key is told two things that cannot both hold.
+    Conflict {
+        /// The key's [`Hash::hi`](crate::Hash).
+        digest: u64,
+        /// What it is told.
+        what: &'static str,
+    },
+    /// A value of more bits than the filter has for one.
+    Value {
+        /// The value.
+        value: u64,
+        /// Bits that there are.
+        bits: u32,
+    },
     /// Memory for the filter could not be had.
     Memory {
         /// How much was asked for.
@@ -103,6 +117,12 @@ impl fmt::Display for Error {
                 let able: Vec<_> =
                     Kind::ALL.iter().filter(|k| k.can(*what)).map(|k| k.name()).collect();
                 write!(f, "a {kind} filter cannot {what}; these can: {}", able.join(", "))
+            }
+            Self::Conflict { digest, what } => {
+                write!(f, "the key with the digest {digest:016x} is {what}")
+            }
+            Self::Value { value, bits } => {
+                write!(f, "the value {value} takes more than the {bits} bits that there are")
             }
             Self::Memory { bytes } => write!(f, "{bytes} bytes of memory could not be had"),
             Self::Tight { limit, needs } => {

@@ -73,6 +73,46 @@ pub trait Static: Build {
     ) -> Result<Self, Error>;
 }
 
+/// Gives every key of a static set a value, and lets the values change.
+///
+/// *Absent* is certain. A stranger that passes for a key gets some value: how seldom is the
+/// filter's false positive rate.
+pub trait Map: Static {
+    /// Builds from keys and their values; `fit` makes the shape for the number of distinct keys
+    /// and for values of at most so many bits.
+    ///
+    /// A key that comes twice with one value counts once; with two values it is
+    /// [`Error::Conflict`].
+    fn build_map(
+        means: &Means<'_>,
+        fit: impl FnOnce(u64, u32) -> Result<Self::Shape, Error>,
+        entries: impl EntrySource,
+    ) -> Result<Self, Error>;
+
+    /// The key's value; `None` if it is surely no key.
+    fn get(&self, key: Hash) -> Option<u64>;
+
+    /// `out[i] = get(keys[i])`, with the memory of later keys on its way.
+    ///
+    /// # Panics
+    /// If `out` is shorter than `keys`.
+    fn get_each(&self, keys: &[Hash], out: &mut [Option<u64>]) {
+        assert!(out.len() >= keys.len(), "an answer for each key");
+        for (key, out) in keys.iter().zip(out) {
+            *out = self.get(*key);
+        }
+    }
+
+    /// Gives a key of the set another value, and no other key; returns the one that it had, or
+    /// `None` if it is surely no key. A value too wide is [`Error::Value`].
+    ///
+    /// Only set keys of the set: a stranger that passes for one may write over a key's value.
+    fn set(&mut self, key: Hash, value: u64) -> Result<Option<u64>, Error>;
+
+    /// Bits of a value.
+    fn value_bits(&self) -> u32;
+}
+
 /// What a build may use, and whom it tells how far it is.
 #[derive(Clone, Default)]
 pub struct Means<'a> {
@@ -116,6 +156,13 @@ impl<'a> Means<'a> {
     /// The limit of memory, and where to lay what does not fit.
     pub(crate) fn memory(&self) -> Option<(u64, &Path)> {
         self.memory.as_ref().map(|(bytes, folder)| (*bytes, folder.as_path()))
+    }
+
+    /// The same with half of the memory, and if not `watched` nobody to tell: for who gathers two
+    /// sets of keys side by side.
+    pub(crate) fn half(&self, watched: bool) -> Self {
+        let memory = self.memory.clone().map(|(bytes, folder)| (bytes / 2, folder));
+        Self { memory, watcher: self.watcher.filter(|_| watched), ..self.clone() }
     }
 
     pub(crate) fn tell(&self, placed: u64, all: u64) {
@@ -215,6 +262,24 @@ impl KeySource for &[Hash] {
 
 impl<S: KeySource + ?Sized> KeySource for &mut S {
     fn next_run(&mut self) -> Result<&[Hash], Error> {
+        (**self).next_run()
+    }
+}
+
+/// Where hashes and their values come from: read once, in order, in runs.
+pub trait EntrySource {
+    /// The next run of entries; empty at the end.
+    fn next_run(&mut self) -> Result<&[(Hash, u64)], Error>;
+}
+
+impl EntrySource for &[(Hash, u64)] {
+    fn next_run(&mut self) -> Result<&[(Hash, u64)], Error> {
+        Ok(std::mem::take(self))
+    }
+}
+
+impl<S: EntrySource + ?Sized> EntrySource for &mut S {
+    fn next_run(&mut self) -> Result<&[(Hash, u64)], Error> {
         (**self).next_run()
     }
 }

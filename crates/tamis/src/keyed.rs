@@ -6,7 +6,9 @@ use std::path::Path;
 use format::{Header, Limits, Reader, Writer};
 
 use crate::error::{Error, Full};
-use crate::filter::{Build, Count, Filter, Hashes, Insert, Merge, Overlap, Persist, Remove};
+use crate::filter::{
+    Build, Count, Filter, Hashes, Insert, Map, Means, Merge, Overlap, Persist, Remove,
+};
 use crate::filters::{AnyFilter, Kind, Registered};
 use crate::hash::{Hash, HashId, Hasher, Key};
 use crate::plan::{Goal, Settings, solve};
@@ -168,6 +170,45 @@ impl<F: Count> Keyed<F> {
     }
 }
 
+impl<F: Map> Keyed<F> {
+    /// Builds a map of all `entries`, keys and their values, with a random seed. Values are as
+    /// wide as the widest.
+    ///
+    /// ```
+    /// use tamis::{Bloomier, Keyed};
+    /// let mut stock = Keyed::<Bloomier>::build_map([("apple", 3), ("pear", 70)], 0.001)?;
+    /// assert_eq!(stock.get("pear"), Some(70));
+    /// stock.set("apple", 4)?;
+    /// assert_eq!(stock.get("apple"), Some(4));
+    /// # Ok::<_, tamis::Error>(())
+    /// ```
+    pub fn build_map<K: Key>(
+        entries: impl IntoIterator<Item = (K, u64)>,
+        fpr: f64,
+    ) -> Result<Self, Error> {
+        let hasher = Hasher::random(HashId::Fast);
+        let entries: Vec<_> =
+            entries.into_iter().map(|(key, value)| (key.hash(&hasher), value)).collect();
+        let fit = |keys, bits: u32| {
+            let mut settings = Settings::default();
+            settings.set("value_bits", bits.to_string());
+            solve(Goal::KeysFpr { keys, fpr }, &settings)
+        };
+        Ok(Self { hasher, filter: F::build_map(&Means::new(), fit, &entries[..])? })
+    }
+
+    /// The key's value; `None` if it is surely no key.
+    #[inline]
+    pub fn get(&self, key: &(impl Key + ?Sized)) -> Option<u64> {
+        self.filter.get(self.hash(key))
+    }
+
+    /// Gives a key of the set another value: see [`Map::set`].
+    pub fn set(&mut self, key: &(impl Key + ?Sized), value: u64) -> Result<Option<u64>, Error> {
+        self.filter.set(self.hash(key), value)
+    }
+}
+
 impl<F: Merge> Keyed<F> {
     /// Takes in the keys of `other`, which must have the same shape, hash and seed.
     pub fn merge(&mut self, other: &Self) -> Result<(), Error> {
@@ -313,6 +354,17 @@ impl Keyed<AnyFilter> {
     #[inline]
     pub fn contains(&self, key: &(impl Key + ?Sized)) -> bool {
         self.filter.contains(self.hash(key))
+    }
+
+    /// The key's value, where the kind has values: see [`Map::get`].
+    pub fn get(&self, key: &(impl Key + ?Sized)) -> Result<Option<u64>, Error> {
+        self.filter.get(self.hash(key))
+    }
+
+    /// Gives a key another value, where the kind has values: see [`Map::set`].
+    pub fn set(&mut self, key: &(impl Key + ?Sized), value: u64) -> Result<Option<u64>, Error> {
+        let hash = self.hash(key);
+        self.filter.set(hash, value)
     }
 
     /// Takes in the keys of `other`, which must have the same kind, shape, hash and seed.

@@ -109,6 +109,11 @@ impl Settings {
         self.0.push((name.into(), value.into()));
     }
 
+    /// Sets `name` unless it is set.
+    pub fn set_default(&mut self, name: impl Into<String>, value: impl Into<String>) {
+        self.0.insert(0, (name.into(), value.into()));
+    }
+
     /// The number set for `setting`, if it is set; `fits` says which numbers it takes.
     pub fn number(
         &self,
@@ -230,11 +235,13 @@ pub enum Capability {
     Adapt,
     /// Be built without saying how many keys there are, from all of them at once.
     Static,
+    /// Give each key a value.
+    Map,
 }
 
 impl Capability {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Insert,
         Self::Remove,
         Self::Count,
@@ -245,6 +252,7 @@ impl Capability {
         Self::Window,
         Self::Adapt,
         Self::Static,
+        Self::Map,
     ];
 
     /// Its name on the command line and in the registry.
@@ -260,6 +268,7 @@ impl Capability {
             Self::Window => "window",
             Self::Adapt => "adapt",
             Self::Static => "static",
+            Self::Map => "map",
         }
     }
 }

@@ -15,15 +15,18 @@ use crate::number::{show_rate, show_size, show_speed};
 use crate::{output, progress, store};
 
 pub(crate) fn run(args: &Build) -> Result<()> {
+    if args.values {
+        return super::values::build(args);
+    }
+    if !args.deny.is_empty() {
+        return super::deny::build(args);
+    }
     let start = Instant::now();
     store::check_target(&args.output)?;
     let named = args.filter.0.filter(|kind| kind.can(Capability::Static));
     let once = named.is_some() || args.keys.is_some() && args.no_verify;
     let keys = Keys::open(&args.keys_from, args.form.separator(), !once)?;
-    let hasher = match args.seed {
-        Some(seed) => Hasher::new(args.hash, seed),
-        None => Hasher::random(args.hash),
-    };
+    let hasher = hasher(args);
     let pass = Pass { args, keys: &keys, hasher: &hasher };
     let (filter, tally) = match (named, args.keys) {
         (Some(_), _) => pass.solve(choose(args, 0)?)?,
@@ -42,7 +45,15 @@ pub(crate) fn run(args: &Build) -> Result<()> {
     report(args, filter.filter(), tally.keys, start.elapsed().as_secs_f64())
 }
 
-fn changed() -> anyhow::Error {
+/// What hashes the keys.
+pub(super) fn hasher(args: &Build) -> Hasher {
+    match args.seed {
+        Some(seed) => Hasher::new(args.hash, seed),
+        None => Hasher::random(args.hash),
+    }
+}
+
+pub(super) fn changed() -> anyhow::Error {
     anyhow!("the keys changed while they were being read; nothing was saved")
 }
 
@@ -65,7 +76,7 @@ fn count_keys(args: &Build, keys: &Keys) -> Result<u64> {
 }
 
 /// What is asked for, of so many keys.
-fn goal(args: &Build, keys: u64) -> Goal {
+pub(super) fn goal(args: &Build, keys: u64) -> Goal {
     match (args.bits_per_key, args.bytes) {
         // A cache line is the least that any table takes, for no keys as well.
         (Some(bits), _) => {
@@ -90,11 +101,16 @@ fn choose(args: &Build, keys: u64) -> Result<(Kind, Goal, Settings)> {
         }
         None => super::plan::pick(goal, &super::plan::capabilities(&args.needs))?,
     };
+    Ok((kind, goal, settings(args)))
+}
+
+/// What is set beyond that.
+pub(super) fn settings(args: &Build) -> Settings {
     let mut settings = Settings::default();
     for (name, value) in &args.set {
         settings.set(name, value);
     }
-    Ok((kind, goal, settings))
+    settings
 }
 
 /// What reading takes beside the filter and the keys that are gathered: blocks, and runs of hashes
@@ -104,10 +120,10 @@ fn reading_bytes(threads: usize) -> u64 {
 }
 
 /// One reading of all keys.
-struct Pass<'a> {
-    args: &'a Build,
-    keys: &'a Keys,
-    hasher: &'a Hasher,
+pub(super) struct Pass<'a> {
+    pub(super) args: &'a Build,
+    pub(super) keys: &'a Keys,
+    pub(super) hasher: &'a Hasher,
 }
 
 impl Pass<'_> {
@@ -129,6 +145,23 @@ impl Pass<'_> {
     /// Builds a static kind, which gathers and counts the keys itself, and which asks for every
     /// one that it gathered before it is done: they are read once.
     fn solve(&self, (kind, _, settings): (Kind, Goal, Settings)) -> Result<(AnyFilter, Tally)> {
+        let goal = |count| match self.args.keys {
+            Some(most) if count > most => Err(tamis::Error::Full { keys: most }),
+            most => Ok(goal(self.args, most.unwrap_or(count))),
+        };
+        let build = |means: &Means<'_>, bar: &ProgressBar| {
+            self.from_hashes(bar, |keys| kind.build_fitting(means, goal, &settings, keys))
+        };
+        self.with_means(build, |error| self.explain(error))
+    }
+
+    /// Has a static kind built with the memory and the threads that it may use, and shows how far
+    /// it is; `explain` tells of what went wrong other than with those.
+    pub(super) fn with_means<R>(
+        &self,
+        build: impl FnOnce(&Means<'_>, &ProgressBar) -> Result<R, tamis::Error>,
+        explain: impl FnOnce(tamis::Error) -> anyhow::Error,
+    ) -> Result<R> {
         let (args, threads) = (self.args, self.args.form.threads());
         let reading = progress::bar("reading", self.keys, args.quiet);
         let solving = OnceLock::new();
@@ -138,18 +171,14 @@ impl Pass<'_> {
             bar.set_length(all);
             bar.set_position(placed);
         };
-        let goal = |count| match args.keys {
-            Some(most) if count > most => Err(tamis::Error::Full { keys: most }),
-            most => Ok(goal(args, most.unwrap_or(count))),
-        };
         let mut means = Means::new().with_threads(threads).with_watcher(&watcher);
         let limit = args.max_memory.or_else(store::available);
         if let Some(limit) = limit {
             let folder = args.scratch.as_deref().unwrap_or(store::folder_of(&args.output));
             means = means.with_memory(limit.saturating_sub(reading_bytes(threads)), folder);
         }
-        let built =
-            self.from_hashes(&reading, |keys| kind.build_fitting(&means, goal, &settings, keys));
+        let built = build(&means, &reading);
+        reading.finish_and_clear();
         if let Some(bar) = solving.get() {
             bar.finish_and_clear();
         }
@@ -169,7 +198,7 @@ impl Pass<'_> {
             (tamis::Error::Scratch { folder, error }, _) => {
                 failure(format_args!("{}: laying keys aside", folder.display()), &error)
             }
-            (error, _) => self.explain(error),
+            (error, _) => explain(error),
         })
     }
 
@@ -183,7 +212,7 @@ impl Pass<'_> {
     }
 
     /// Workers hash while this thread builds from what they have hashed.
-    fn from_hashes(
+    pub(super) fn from_hashes(
         &self,
         bar: &ProgressBar,
         build: impl FnOnce(&mut Runs<'_>) -> Result<AnyFilter, tamis::Error>,
@@ -216,7 +245,7 @@ impl Pass<'_> {
     }
 
     /// Asks for every key again. That a filter denies a member is the one thing it must not do.
-    fn verify(&self, filter: &AnyFilter, built: Tally) -> Result<()> {
+    pub(super) fn verify(&self, filter: &AnyFilter, built: Tally) -> Result<()> {
         let bar = progress::bar("checking", self.keys, self.args.quiet);
         let pool = Pool::<(Vec<Hash>, Vec<bool>)>::default();
         let ask = |batch: &Batch<'_>| {
@@ -250,7 +279,7 @@ impl Pass<'_> {
 }
 
 /// Where the batch's key of this number is.
-fn place(batch: &Batch<'_>, index: usize) -> String {
+pub(super) fn place(batch: &Batch<'_>, index: usize) -> String {
     let line = match batch.separator() {
         Separator::U64 => index,
         _ => {
@@ -263,7 +292,7 @@ fn place(batch: &Batch<'_>, index: usize) -> String {
 
 /// Tells of the keys that were read: a table of digests counts those that agree as one. Of a
 /// static kind it is known that they are one key.
-fn report(args: &Build, filter: &AnyFilter, keys: u64, seconds: f64) -> Result<()> {
+pub(super) fn report(args: &Build, filter: &AnyFilter, keys: u64, seconds: f64) -> Result<()> {
     let (kind, bytes) = (filter.kind(), filter.figures().bytes);
     let duplicates = kind.can(Capability::Static).then(|| keys - filter.len());
     let bits = super::bits_per_key(bytes, keys - duplicates.unwrap_or(0));

@@ -13,7 +13,7 @@ pub(crate) fn run(args: &Info) -> Result<()> {
     let (kind, figures) = (filter.kind(), filter.figures());
     let bits = super::bits_per_key(figures.bytes, filter.len());
     if args.json {
-        return output::print_json([json!({
+        let mut object = json!({
             "filter": kind.name(),
             "keys": filter.len(),
             "bytes": figures.bytes,
@@ -21,7 +21,11 @@ pub(crate) fn run(args: &Info) -> Result<()> {
             "fpr": filter.fpr(),
             "hash": hash.name(),
             "capabilities": super::names(kind),
-        })]);
+        });
+        if let Ok(bits) = filter.value_bits() {
+            object["value_bits"] = bits.into();
+        }
+        return output::print_json([object]);
     }
     let mut lines = vec![
         ("filter", kind.to_string()),
@@ -36,6 +40,9 @@ pub(crate) fn run(args: &Info) -> Result<()> {
     ];
     if let Ok(distinct) = filter.cardinality() {
         lines.insert(2, ("distinct keys", format!("about {distinct:.0}")));
+    }
+    if let Ok(bits) = filter.value_bits() {
+        lines.push(("value bits", bits.to_string()));
     }
     let lines: Vec<_> = lines.iter().map(|(name, value)| format!("{name:<17}{value}")).collect();
     output::print(lines.join("\n"))

@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Query) -> Result<bool> {
 }
 
 /// A hash for every line, so that answers and lines go side by side; of lines without a key too.
-fn hash_lines(batch: &Batch<'_>, hasher: &Hasher, hashes: &mut Vec<Hash>) {
+pub(super) fn hash_lines(batch: &Batch<'_>, hasher: &Hasher, hashes: &mut Vec<Hash>) {
     hashes.clear();
     match batch.separator() {
         Separator::U64 => hashes.extend(batch.words().map(|word| hasher.int(word))),

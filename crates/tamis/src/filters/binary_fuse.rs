@@ -43,8 +43,8 @@ use crate::plan::{Figures, MAX_KEYS, Setting, Settings, Shape};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BinaryFuseShape {
     keys: u64,
-    layout: Layout,
-    segment: u32,
+    pub(super) layout: Layout,
+    pub(super) segment: u32,
     arity: Arity,
 }
 

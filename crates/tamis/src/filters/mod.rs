@@ -7,14 +7,17 @@
 pub mod binary_fuse;
 pub mod bloom;
 pub mod bloom_g;
+pub mod bloomier;
 pub mod counting_bloom;
 pub mod counting_quotient;
 pub mod cuckoo;
+pub mod guarded;
 pub mod hash_compaction;
 pub mod morton;
 mod peeled;
 pub mod quotient;
 pub mod removable_tinyset;
+mod retrieval;
 pub mod ribbon;
 pub mod split_block_bloom;
 mod tiny_block;
@@ -26,8 +29,8 @@ use format::{Reader, Writer};
 use crate::any::define_kinds;
 use crate::error::{Error, Full};
 use crate::filter::{
-    Build, Count, Filter, Insert, KeySource, Means, Merge, Overlap, Overload, Persist, Remove,
-    Static,
+    Build, Count, EntrySource, Filter, Insert, KeySource, Map, Means, Merge, Overlap, Overload,
+    Persist, Remove, Static,
 };
 use crate::hash::Hash;
 use crate::plan::{Capability, Figures, Goal, Setting, Settings, Shape, solve};
@@ -53,6 +56,8 @@ macro_rules! registry {
             12 binary_fuse BinaryFuse { static } "Graf, Lemire 2022";
             13 xor Xor { static } "Graf, Lemire 2020";
             14 ribbon Ribbon { static } "Dillinger, Walzer 2021; with Hübschle-Schneider, Sanders 2022";
+            15 bloomier Bloomier { static map } "Chazelle, Kilian, Rubinfeld, Tal 2004";
+            16 guarded Guarded { static } "Chazelle et al. 2004; Bender et al. 2018";
         }
     };
 }

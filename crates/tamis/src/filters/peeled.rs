@@ -528,7 +528,7 @@ impl<const K: usize> Probe<K> {
 ///
 /// Small ones are made so tight that most multipliers fail, large ones so that few do; with this
 /// many, a shard of hashed keys is left over once in 10^11.
-fn attempts(records: usize, cells: usize) -> u64 {
+pub(super) fn attempts(records: usize, cells: usize) -> u64 {
     // More records than cells cannot be peeled, whatever the multiplier.
     if records > cells { 1 } else { ((1 << 24) / (records as u64 + 1)).clamp(24, 255) }
 }

@@ -1,0 +1,96 @@
+//! `tamis get`: the values of keys.
+
+use std::io::Write;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+use tamis::{Capability, Hash};
+
+use super::query::hash_lines;
+use crate::args::Get;
+use crate::hashing::Pool;
+use crate::input::{Batch, Keys};
+use crate::{output, progress, store};
+
+/// What a worker needs for a batch, and uses again for the next.
+#[derive(Default)]
+struct Scratch {
+    hashes: Vec<Hash>,
+    values: Vec<Option<u64>>,
+    lines: Vec<u8>,
+}
+
+pub(crate) fn run(args: &Get) -> Result<bool> {
+    let (hasher, filter) = store::open(&args.filter, !args.no_check)?.into_parts();
+    super::require(filter.kind(), Capability::Map, &args.filter)?;
+
+    let probes = Keys::open(&args.probes, args.form.separator(), false)?;
+    let bar = progress::bar_beside_answers("asking", &probes);
+    let pool = Pool::<Scratch>::default();
+    let ask = |batch: &Batch<'_>| {
+        let mut scratch = pool.take();
+        hash_lines(batch, &hasher, &mut scratch.hashes);
+        scratch.values.resize(scratch.hashes.len(), None);
+        let asked = filter.get_each(&scratch.hashes, &mut scratch.values);
+        asked.expect("a kind with values: it was asked before");
+        let found = show(args, batch, &scratch.values, &mut scratch.lines);
+        bar.inc(batch.read_bytes());
+        (found, scratch)
+    };
+    let mut any = false;
+    let outcome = probes.each_batch(args.form.threads(), ask, |(found, mut scratch)| {
+        any |= found;
+        output::write(&scratch.lines)?;
+        scratch.lines.clear();
+        pool.give(scratch);
+        Ok(())
+    });
+    bar.finish_and_clear();
+    outcome?;
+    Ok(any)
+}
+
+/// Writes the lines that are wanted; whether there are any.
+fn show(args: &Get, batch: &Batch<'_>, values: &[Option<u64>], lines: &mut Vec<u8>) -> bool {
+    let mut put = |raw: &[u8], key: Value, value: Option<u64>, end: u8| {
+        if args.json {
+            let object = match value {
+                Some(value) => json!({ "key": key, "value": value }),
+                None => json!({ "key": key }),
+            };
+            writeln!(lines, "{object}").expect("a vector takes it");
+            return;
+        }
+        lines.extend_from_slice(raw);
+        if let Some(value) = value {
+            write!(lines, "\t{value}").expect("as above");
+        }
+        lines.push(end);
+    };
+    let mut any = false;
+    match batch.separator().byte() {
+        Some(end) => {
+            // A line without a key is never a member.
+            for (line, value) in batch.lines().zip(values) {
+                let value = value.filter(|_| !line.key.is_empty());
+                if value.is_none() == args.invert {
+                    any = true;
+                    let shown =
+                        if args.json { String::from_utf8_lossy(line.key) } else { "".into() };
+                    // The value follows the key: what ends the line comes after it.
+                    let raw = if value.is_some() { line.key } else { line.raw };
+                    put(raw, shown.into(), value, end);
+                }
+            }
+        }
+        None => {
+            for (word, value) in batch.words().zip(values) {
+                if value.is_none() == args.invert {
+                    any = true;
+                    put(word.to_string().as_bytes(), word.into(), *value, b'\n');
+                }
+            }
+        }
+    }
+    any
+}

@@ -1,0 +1,56 @@
+//! `tamis set`: other values for keys of the set.
+
+use anyhow::{Result, bail};
+use tamis::{Capability, Error, Hash};
+
+use crate::args::Set;
+use crate::entries::each_entry;
+use crate::hashing::Pool;
+use crate::input::{Batch, Keys, failure};
+use crate::{output, progress, store};
+
+pub(crate) fn run(args: &Set) -> Result<()> {
+    let args = &args.change;
+    super::values::check_form(&args.form)?;
+    store::check_target(args.target())?;
+    let mut keyed = store::open_to_change(&args.filter)?;
+    let hasher = *keyed.hasher();
+    let filter = keyed.filter_mut();
+    super::require(filter.kind(), Capability::Map, &args.filter)?;
+
+    let keys = Keys::open(&args.keys_from, args.form.separator(), false)?;
+    let bar = progress::bar("setting", &keys, args.quiet);
+    let pool = Pool::<Vec<(u64, Hash, u64)>>::default();
+    let hash = |batch: &Batch<'_>| {
+        let mut run = pool.take();
+        run.clear();
+        let done = each_entry(batch, &hasher, |line, key, value| run.push((line, key, value)));
+        bar.inc(batch.read_bytes());
+        done.map(|()| (batch.name().to_owned(), run))
+    };
+    let mut set = 0u64;
+    keys.each_batch(args.form.threads(), hash, |done| {
+        let (name, run) = done?;
+        for (line, key, value) in &run {
+            match filter.set(*key, *value) {
+                Ok(Some(_)) => set += 1,
+                Ok(None) => bail!(
+                    "{name}:{line}: surely not a key of {}; nothing was saved",
+                    args.filter.display()
+                ),
+                Err(error @ Error::Value { .. }) => {
+                    return Err(failure(format_args!("{name}:{line}"), &error));
+                }
+                Err(error) => return Err(failure(args.filter.display(), &error)),
+            }
+        }
+        pool.give(run);
+        Ok(())
+    })?;
+    bar.finish_and_clear();
+    store::save(&keyed, args.target())?;
+    if !args.quiet {
+        output::say(format_args!("{}: {set} values set", args.target().display()));
+    }
+    Ok(())
+}

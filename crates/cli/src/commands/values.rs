@@ -1,0 +1,147 @@
+//! `tamis build --values`: a map from lines of a key, a tab and a value.
+
+use std::time::Instant;
+
+use anyhow::{Result, anyhow, bail};
+use tamis::{AnyFilter, Capability, Error, Hash, Keyed, Kind};
+
+use super::build::{Pass, changed, goal, hasher, report, settings};
+use crate::args::{Build, Form};
+use crate::entries::{EntryRuns, each_entry, find, split, tally};
+use crate::hashing::{Pool, Tally};
+use crate::input::{Batch, Keys, failure};
+use crate::{progress, store};
+
+type Entries = Vec<(Hash, u64)>;
+
+/// That there are lines, which raw integers have not.
+pub(super) fn check_form(form: &Form) -> Result<()> {
+    if form.u64 {
+        bail!("--u64 keys are raw integers, with no room for a value");
+    }
+    Ok(())
+}
+
+pub(super) fn build(args: &Build) -> Result<()> {
+    let start = Instant::now();
+    check_form(&args.form)?;
+    store::check_target(&args.output)?;
+    let kind = kind(args)?;
+    let keys = Keys::open(&args.keys_from, args.form.separator(), true)?;
+    let hasher = hasher(args);
+    let pass = Pass { args, keys: &keys, hasher: &hasher };
+    let (filter, tally) = solve(&pass, kind)?;
+    if !args.no_verify {
+        verify(&pass, &filter, tally)?;
+    }
+    let filter = Keyed::new(hasher, filter);
+    store::save(&filter, &args.output)?;
+    report(args, filter.filter(), tally.keys, start.elapsed().as_secs_f64())
+}
+
+/// The first kind that has values, or the one that is asked for.
+fn kind(args: &Build) -> Result<Kind> {
+    let able = |kind: &&Kind| kind.can(Capability::Map);
+    match args.filter.0 {
+        Some(kind) if !able(&&kind) => {
+            Err(Error::Unsupported { kind, what: Capability::Map }.into())
+        }
+        Some(kind) => Ok(kind),
+        None => Ok(*Kind::ALL.iter().find(able).expect("a kind that has values")),
+    }
+}
+
+/// The keys and values of a batch.
+fn read(pass: &Pass<'_>, batch: &Batch<'_>, pool: &Pool<Entries>) -> Result<Entries> {
+    let mut entries = pool.take();
+    entries.clear();
+    each_entry(batch, pass.hasher, |_, key, value| entries.push((key, value)))?;
+    Ok(entries)
+}
+
+fn solve(pass: &Pass<'_>, kind: Kind) -> Result<(AnyFilter, Tally)> {
+    let pool = Pool::default();
+    let explain = |error| match error {
+        Error::Conflict { digest, .. } => conflict(pass, digest).unwrap_or_else(|error| error),
+        Error::Value { bits, .. } => too_wide(pass, bits).unwrap_or_else(|error| error),
+        error => error.into(),
+    };
+    pass.with_means(
+        |means, bar| {
+            let hash = |batch: &Batch<'_>| {
+                bar.inc(batch.read_bytes());
+                read(pass, batch, &pool)
+            };
+            pass.keys.pull(pass.args.form.threads(), hash, |next| {
+                let mut runs = EntryRuns::new(next, &pool);
+                let goal = |keys| Ok(goal(pass.args, keys));
+                let filter = kind.build_map(means, goal, &settings(pass.args), &mut runs)?;
+                Ok((filter, runs.tally))
+            })
+        },
+        explain,
+    )
+}
+
+/// Where the two values of one key are.
+fn conflict(pass: &Pass<'_>, digest: u64) -> Result<anyhow::Error> {
+    let threads = pass.args.form.threads();
+    let entry = |line: &[u8]| {
+        let (key, value) = split(line).ok()?;
+        (pass.hasher.bytes(key).hi == digest).then(|| (key.to_vec(), value))
+    };
+    let Some(first) = find(pass.keys, threads, |line| entry(line).is_some())? else {
+        return Ok(changed());
+    };
+    let Some((key, value)) = entry(&first.line) else { return Ok(changed()) };
+    let differs = |line: &[u8]| entry(line).is_some_and(|(_, other)| other != value);
+    let Some(second) = find(pass.keys, threads, differs)? else { return Ok(changed()) };
+    Ok(match entry(&second.line) {
+        Some((other, value_here)) if other == key => anyhow!(
+            "{}: the key has the value {value_here} here, and {value} at {}",
+            second.place,
+            first.place
+        ),
+        _ => super::same_digest(&first, &second),
+    })
+}
+
+/// Where the first value that is too wide is.
+fn too_wide(pass: &Pass<'_>, bits: u32) -> Result<anyhow::Error> {
+    let value = |line: &[u8]| split(line).map_or(0, |(_, value)| value);
+    let wanted = |line: &[u8]| value(line).checked_shr(bits).is_some_and(|high| high != 0);
+    let found = find(pass.keys, pass.args.form.threads(), wanted)?;
+    Ok(found.map_or_else(changed, |found| {
+        failure(&found.place, &Error::Value { value: value(&found.line), bits })
+    }))
+}
+
+/// Asks for every value again.
+fn verify(pass: &Pass<'_>, filter: &AnyFilter, built: Tally) -> Result<()> {
+    let bar = progress::bar("checking", pass.keys, pass.args.quiet);
+    let pool = Pool::default();
+    let ask = |batch: &Batch<'_>| -> Result<(Tally, bool)> {
+        let entries = read(pass, batch, &pool)?;
+        let keys: Vec<Hash> = entries.iter().map(|(key, _)| *key).collect();
+        let mut values = vec![None; keys.len()];
+        filter.get_each(&keys, &mut values)?;
+        bar.inc(batch.read_bytes());
+        let right = entries.iter().zip(&values).all(|((_, given), got)| *got == Some(*given));
+        let tally = tally(&entries);
+        pool.give(entries);
+        Ok((tally, right))
+    };
+    let (mut asked, mut all_right) = (Tally::default(), true);
+    pass.keys.each_batch(pass.args.form.threads(), ask, |answer| {
+        let (tally, right) = answer?;
+        asked.add(tally);
+        all_right &= right;
+        Ok(())
+    })?;
+    bar.finish_and_clear();
+    match all_right {
+        _ if asked != built => Err(changed()),
+        false => bail!("a key has lost its value; this is a fault of tamis, nothing was saved"),
+        true => Ok(()),
+    }
+}

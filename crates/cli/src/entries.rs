@@ -1,0 +1,179 @@
+//! Lines of a key, a tab and a value.
+
+use anyhow::{Result, bail};
+use tamis::{EntrySource, Hash, Hasher};
+
+use crate::hashing::{Pool, Tally};
+use crate::input::{Batch, Keys};
+
+/// The key and the value of a line; the key may have tabs of its own.
+pub(crate) fn split(line: &[u8]) -> Result<(&[u8], u64)> {
+    let Some(tab) = memchr::memrchr(b'\t', line) else {
+        bail!("no tab between a key and its value");
+    };
+    let (key, text) = (&line[..tab], &line[tab + 1..]);
+    if key.is_empty() {
+        bail!("no key before the tab");
+    }
+    Ok((key, number(text)?))
+}
+
+fn number(text: &[u8]) -> Result<u64> {
+    let shown = String::from_utf8_lossy(text);
+    let (digits, radix) = match shown.strip_prefix("0x") {
+        Some(digits) => (digits, 16),
+        None => (&*shown, 10),
+    };
+    if digits.is_empty() || !digits.bytes().all(|digit| char::from(digit).is_digit(radix)) {
+        // A value is short; what is not one need not be.
+        let start: String = shown.chars().take(40).collect();
+        bail!("the value {start:?} is not a number, such as 17 or 0x11");
+    }
+    let number = u64::from_str_radix(digits, radix);
+    number.or_else(|_| bail!("the value {shown} is more than 64 bits take"))
+}
+
+/// Hands on the number, the hash and the value of every line, in order; lines without a key are
+/// left out.
+pub(crate) fn each_entry(
+    batch: &Batch<'_>,
+    hasher: &Hasher,
+    mut sink: impl FnMut(u64, Hash, u64),
+) -> Result<()> {
+    for (number, line) in (batch.first_line()..).zip(batch.lines()) {
+        if line.key.is_empty() {
+            continue;
+        }
+        match split(line.key) {
+            Ok((key, value)) => sink(number, hasher.bytes(key), value),
+            Err(error) => bail!("{}:{number}: {error}", batch.name()),
+        }
+    }
+    Ok(())
+}
+
+/// Keys and values of one pass: a value that changed between two passes shows as a key would.
+pub(crate) fn tally(entries: &[(Hash, u64)]) -> Tally {
+    let with_value =
+        |(hash, value): &(Hash, u64)| Hash { lo: hash.lo.wrapping_add(*value), ..*hash };
+    Tally::of(&entries.iter().map(with_value).collect::<Vec<_>>())
+}
+
+/// Entries as they come from [`Keys::pull`], for a builder to read.
+pub(crate) struct EntryRuns<'a> {
+    next: &'a mut dyn FnMut() -> Result<Option<Result<Vec<(Hash, u64)>>>>,
+    run: Vec<(Hash, u64)>,
+    /// Where runs go when they have been read.
+    pool: &'a Pool<Vec<(Hash, u64)>>,
+    /// What has been read.
+    pub(crate) tally: Tally,
+}
+
+impl<'a> EntryRuns<'a> {
+    /// Reads what `next` returns, until that is nothing.
+    pub(crate) fn new(
+        next: &'a mut dyn FnMut() -> Result<Option<Result<Vec<(Hash, u64)>>>>,
+        pool: &'a Pool<Vec<(Hash, u64)>>,
+    ) -> Self {
+        Self { next, pool, tally: Tally::default(), run: Vec::new() }
+    }
+}
+
+impl EntrySource for EntryRuns<'_> {
+    fn next_run(&mut self) -> Result<&[(Hash, u64)], tamis::Error> {
+        self.pool.give(std::mem::take(&mut self.run));
+        let unreadable = |error: anyhow::Error| tamis::Error::Keys(error.into());
+        while let Some(run) = (self.next)().map_err(unreadable)? {
+            let run = run.map_err(unreadable)?;
+            // A batch of empty lines has no keys, but an empty run would mean the end.
+            if !run.is_empty() {
+                self.tally.add(tally(&run));
+                self.run = run;
+                return Ok(&self.run);
+            }
+        }
+        Ok(&[])
+    }
+}
+
+/// A line that was looked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    /// Its file and number.
+    pub(crate) place: String,
+    /// What it says; of a raw integer its bytes.
+    pub(crate) line: Vec<u8>,
+}
+
+/// The first line that is wanted.
+pub(crate) fn find(
+    keys: &Keys,
+    threads: usize,
+    wanted: impl Fn(&[u8]) -> bool + Sync,
+) -> Result<Option<Found>> {
+    let look = |batch: &Batch<'_>| {
+        let is_wanted = |line: &[u8]| !line.is_empty() && wanted(line);
+        let found = match batch.separator().byte() {
+            Some(_) => {
+                let lines = batch.lines().map(|line| line.key);
+                lines
+                    .enumerate()
+                    .find(|(_, line)| is_wanted(line))
+                    .map(|(at, line)| (at, line.to_vec()))
+            }
+            None => {
+                let words = batch.words().map(u64::to_le_bytes);
+                words
+                    .enumerate()
+                    .find(|(_, word)| is_wanted(word))
+                    .map(|(at, word)| (at, word.to_vec()))
+            }
+        };
+        found.map(|(at, line)| Found {
+            place: format!("{}:{}", batch.name(), batch.first_line() + at as u64),
+            line,
+        })
+    };
+    let mut first = None;
+    keys.each_batch(threads, look, |found| {
+        first = first.take().or(found);
+        Ok(())
+    })?;
+    Ok(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_a_key_a_tab_and_a_number() {
+        let good: [(&[u8], &[u8], u64); 5] = [
+            (b"a\t0", b"a", 0),
+            (b"a b\t0x1F", b"a b", 31),
+            (b"a\tb\t7", b"a\tb", 7),
+            (b"\xff\t18446744073709551615", b"\xff", u64::MAX),
+            (b"x\t0xffffffffffffffff", b"x", u64::MAX),
+        ];
+        for (line, key, value) in good {
+            assert_eq!(split(line).unwrap(), (key, value));
+        }
+        let bad: [(&[u8], &str); 9] = [
+            (b"apple", "no tab between a key and its value"),
+            (b"\t5", "no key before the tab"),
+            (b"a\t", "the value \"\" is not a number, such as 17 or 0x11"),
+            (b"a\t0x", "the value \"0x\" is not a number, such as 17 or 0x11"),
+            (b"a\t-1", "the value \"-1\" is not a number, such as 17 or 0x11"),
+            (b"a\t+1", "the value \"+1\" is not a number, such as 17 or 0x11"),
+            (b"a\t1 ", "the value \"1 \" is not a number, such as 17 or 0x11"),
+            (b"a\tten", "the value \"ten\" is not a number, such as 17 or 0x11"),
+            (
+                b"a\t18446744073709551616",
+                "the value 18446744073709551616 is more than 64 bits take",
+            ),
+        ];
+        for (line, message) in bad {
+            assert_eq!(split(line).unwrap_err().to_string(), message);
+        }
+    }
+}

@@ -1,0 +1,450 @@
+//! The Bloomier filter: a value for each key of a static set, which can change, and *absent* for
+//! nearly every other key.
+//!
+//! ```text
+//!  digest = hash.hi ──► shard, three of its cells a b c, and a print of f + 2 bits
+//!
+//!  cell     │ code: f + 2 bits │ value: v bits │
+//!                 │                    │
+//!       code a ──┐│                    │
+//!       code b ──┼┴─ XOR, XOR print ─► 0: the value is in a     2: in c
+//!       code c ──┘                     1: in b                  3 or more: absent
+//! ```
+//!
+//! The codes of a key's cells say, with the XOR of all three, which of them is the key's own; there
+//! alone its value is. So a new value is one write, and no other key has that cell.
+//!
+//! | figure | |
+//! | --- | --- |
+//! | bits a key | 1.11 (f + 2 + v) at 10^7 keys, 1.22 (f + 2 + v) at 1000 |
+//! | rate | 3/4 · 2^-f exactly, whatever the number of keys; f is 0 to 32 |
+//! | cache lines | 3, all asked for at once; the value is in one of them. Long cells may take 2 each |
+//! | building | as [`binary_fuse`](super::binary_fuse), with 16 bytes a key until it is placed |
+//! | failure | none: keys that no multiplier can place are listed with their values |
+//!
+//! The set is fixed. Setting the value of a stranger that passes for a key may overwrite the value of a
+//! key. Two keys with the same 64 bits of hash are one key, and with two values an error.
+//!
+//! Chazelle, Kilian, Rubinfeld, Tal, *The Bloomier Filter: An Efficient Data Structure for Static
+//! Support Lookup Tables*, 2004. Differences: their two tables, of codes and of values, lie cell by
+//! cell side by side here, so that a value costs no memory read of its own; the cells are those of
+//! a fuse graph, 1.11 a key where theirs were more than 1.23 at best. Of the two bits that
+//! tell three cells apart nothing is lost: the fourth number means *absent*, which is the 3/4 in
+//! the rate. Values for the cells in use only, found by counting bits, would take 1.2 bits for
+//! counting and save 0.11 v: less memory for values of more than 11 bits, up to 8 % of it, for
+//! two more cache lines and the simplicity. They are not in.
+
+use bits::lanes::window;
+use bits::packed;
+use format::{Reader, Writer};
+
+use super::as_given;
+use super::retrieval::{Cells, Grid, Place, Retrieval};
+use crate::error::Error;
+use crate::filter::{Build, EntrySource, Filter, KeySource, Map, Means, Persist, Static};
+use crate::gather::{Gathered, Gathering};
+use crate::hash::Hash;
+use crate::plan::{Figures, MAX_KEYS, Setting, Settings, Shape};
+
+/// The most check bits: as many as a print has beside the two that tell the cells apart.
+const MAX_CHECK: u32 = 32;
+const VALUE_BITS: Setting = Setting { name: "value_bits", takes: "1 to 64 bits a value; else 1" };
+
+/// So many check bits, and values of so many bits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BloomierShape {
+    keys: u64,
+    cell: Cell,
+    grid: Grid,
+}
+
+/// What is in a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cell {
+    check: u32,
+    value_bits: u32,
+}
+
+impl Cell {
+    /// Bits of its code.
+    fn code(self) -> u32 {
+        self.check + 2
+    }
+
+    /// All its bits.
+    fn width(self) -> u32 {
+        self.code() + self.value_bits
+    }
+
+    /// The XOR of the three codes, and of a print that makes 0, 1 or 2 of it for a key: the number of
+    /// the key's own cell. The two bits that tell the cells apart are drawn as well, so that
+    /// cells that nobody has written are like any others.
+    #[inline(always)]
+    fn decode(self, place: &Place, read: impl Fn(u64) -> u64) -> u64 {
+        let print = (place.print & packed::mask(self.check)) << 2 | place.print >> 32 & 3;
+        let codes = place.cells.iter().fold(0, |sum, bit| sum ^ read(*bit));
+        codes & packed::mask(self.code()) ^ print
+    }
+
+    /// The same of a shard's words alone, behind which there may be no more.
+    fn decode_in(self, part: &[u64], place: &Place) -> u64 {
+        self.decode(place, |bit| packed::get_at(part, self.code(), bit))
+    }
+
+    /// The bit at which a cell's value begins.
+    #[inline(always)]
+    fn value_at(self, bit: u64) -> u64 {
+        bit + u64::from(self.code())
+    }
+}
+
+impl Cells for Cell {
+    fn write(&self, part: &mut [u64], place: &Place, own: usize, value: u64) {
+        let (bit, code) = (place.cells[own], self.decode_in(part, place) ^ own as u64);
+        packed::set_at(part, self.code(), bit, code);
+        packed::set_at(part, self.value_bits, self.value_at(bit), value);
+    }
+
+    fn agree(&self, part: &[u64], place: &Place, value: u64) -> bool {
+        let own = place.cells.get(self.decode_in(part, place).min(3) as usize);
+        own.is_some_and(|bit| packed::get_at(part, self.value_bits, self.value_at(*bit)) == value)
+    }
+}
+
+impl BloomierShape {
+    /// For so many keys with `check` check bits, 0 to 32, and values of 1 to 64 bits.
+    pub fn new(keys: u64, check: u32, value_bits: u32) -> Result<Self, Error> {
+        if check > MAX_CHECK {
+            let (asked, most) = (check.into(), MAX_CHECK.into());
+            return Err(Error::Limit { what: "check bits", asked, most });
+        }
+        if !(1..=64).contains(&value_bits) {
+            let asked = value_bits.into();
+            return Err(Error::Limit { what: "bits a value", asked, most: 64 });
+        }
+        let cell = Cell { check, value_bits };
+        Ok(Self { keys, cell, grid: Grid::new(keys, cell.width())? })
+    }
+
+    /// Check bits: a stranger passes them once in 2^check.
+    pub fn check(&self) -> u32 {
+        self.cell.check
+    }
+
+    /// Bits of a value.
+    pub fn value_bits(&self) -> u32 {
+        self.cell.value_bits
+    }
+}
+
+impl Shape for BloomierShape {
+    const SETTINGS: &'static [Setting] = &[VALUE_BITS];
+
+    fn fit_with(keys: u64, fpr: f64, settings: &Settings) -> Result<Self, Error> {
+        let bits = settings.number(&VALUE_BITS, |bits| (1..=64).contains(&bits))?.unwrap_or(1);
+        // A hair less than the logarithm: 3/4 · 2^-f itself takes f bits.
+        let check = ((0.75 / fpr).log2() - 1e-9).ceil().max(0.0) as u32;
+        if check > MAX_CHECK {
+            return Err(Error::Unreachable { why: "it has at most 32 check bits" });
+        }
+        Self::new(keys, check, bits as u32)
+    }
+
+    fn keys(&self) -> u64 {
+        self.keys
+    }
+
+    fn figures(&self) -> Figures {
+        Figures {
+            keys: self.keys,
+            fpr: self.fpr_at(self.keys.max(1)),
+            bytes: self.grid.bytes(),
+            cost: 3.0 * (1.0 + f64::from(self.cell.width()) / 512.0),
+        }
+    }
+
+    fn fpr_at(&self, keys: u64) -> f64 {
+        if keys == 0 { 0.0 } else { 0.75 * (-f64::from(self.cell.check)).exp2() }
+    }
+}
+
+/// A Bloomier filter. Built from keys alone, each has the value 0.
+///
+/// ```
+/// use tamis::{Bloomier, Keyed};
+///
+/// let mut stock = Keyed::<Bloomier>::build_map([("apple", 3), ("pear", 70)], 0.001)?;
+/// assert_eq!(stock.get("pear"), Some(70));
+/// assert_eq!(stock.set("apple", 4)?, Some(3));
+/// assert_eq!(stock.get("apple"), Some(4));
+/// # Ok::<_, tamis::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bloomier {
+    shape: BloomierShape,
+    cells: Retrieval,
+    len: u64,
+}
+
+impl Bloomier {
+    /// Keys that are listed beside the table: none, unless somebody has chosen the hashes.
+    pub fn listed(&self) -> u64 {
+        self.cells.listed()
+    }
+
+    fn solve(means: &Means<'_>, shape: BloomierShape, records: Gathered<2>) -> Result<Self, Error> {
+        let (len, conflict) = (records.len(), "given two values");
+        let cells = Retrieval::solve(means, shape.grid, 0, records, conflict, &shape.cell)?;
+        Ok(Self { shape, cells, len })
+    }
+
+    /// The bit of the table at which the value is of the key that was asked for.
+    #[inline(always)]
+    fn value_at(&self, place: &Place) -> Option<u64> {
+        let own = self.shape.cell.decode(place, |bit| window(&self.cells.table, bit));
+        // Whoever has no key has codes of zero too.
+        let bit = place.cells.get(own.min(3) as usize).filter(|_| self.len > 0)?;
+        Some(self.shape.cell.value_at(*bit))
+    }
+
+    #[inline(always)]
+    fn holds(&self, digest: u64, place: &Place) -> bool {
+        self.value_at(place).is_some() || self.cells.exception(digest).is_some()
+    }
+
+    #[inline(always)]
+    fn value(&self, digest: u64, place: &Place) -> Option<u64> {
+        if let Some(value) = self.cells.exception(digest) {
+            return Some(value);
+        }
+        let at = self.value_at(place)?;
+        Some(packed::get_at(&self.cells.table, self.shape.cell.value_bits, at))
+    }
+}
+
+impl Filter for Bloomier {
+    type Shape = BloomierShape;
+
+    fn shape(&self) -> &BloomierShape {
+        &self.shape
+    }
+
+    #[inline]
+    fn contains(&self, key: Hash) -> bool {
+        self.holds(key.hi, &self.cells.place(key.hi))
+    }
+
+    /// Distinct keys that it was built from.
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn contains_each(&self, keys: &[Hash], out: &mut [bool]) {
+        assert!(out.len() >= keys.len(), "an answer for each key");
+        let digests = keys.iter().map(|key| key.hi);
+        self.cells.each(digests, |at, digest, place| out[at] = self.holds(digest, place));
+    }
+}
+
+impl Build for Bloomier {
+    fn build_on(threads: usize, shape: BloomierShape, keys: impl KeySource) -> Result<Self, Error> {
+        Self::build_fitting(&Means::new().with_threads(threads), as_given(shape), keys)
+    }
+}
+
+impl Static for Bloomier {
+    fn build_fitting(
+        means: &Means<'_>,
+        fit: impl FnOnce(u64) -> Result<BloomierShape, Error>,
+        mut keys: impl KeySource,
+    ) -> Result<Self, Error> {
+        let mut gathering = Gathering::new(means);
+        loop {
+            let run = keys.next_run()?;
+            if run.is_empty() {
+                break;
+            }
+            gathering.extend(run.iter().map(|key| [key.hi, 0]))?;
+        }
+        let records = gathering.finish()?;
+        Self::solve(means, fit(records.len())?, records)
+    }
+}
+
+impl Map for Bloomier {
+    fn build_map(
+        means: &Means<'_>,
+        fit: impl FnOnce(u64, u32) -> Result<BloomierShape, Error>,
+        mut entries: impl EntrySource,
+    ) -> Result<Self, Error> {
+        let (mut gathering, mut largest) = (Gathering::new(means), 0);
+        loop {
+            let run = entries.next_run()?;
+            if run.is_empty() {
+                break;
+            }
+            largest = run.iter().fold(largest, |largest, (_, value)| largest.max(*value));
+            gathering.extend(run.iter().map(|(key, value)| [key.hi, *value]))?;
+        }
+        let records = gathering.finish()?;
+        let shape = fit(records.len(), width_of(largest))?;
+        check_width(largest, shape.value_bits())?;
+        Self::solve(means, shape, records)
+    }
+
+    #[inline]
+    fn get(&self, key: Hash) -> Option<u64> {
+        self.value(key.hi, &self.cells.place(key.hi))
+    }
+
+    fn get_each(&self, keys: &[Hash], out: &mut [Option<u64>]) {
+        assert!(out.len() >= keys.len(), "an answer for each key");
+        let digests = keys.iter().map(|key| key.hi);
+        self.cells.each(digests, |at, digest, place| out[at] = self.value(digest, place));
+    }
+
+    fn set(&mut self, key: Hash, value: u64) -> Result<Option<u64>, Error> {
+        let bits = self.shape.cell.value_bits;
+        check_width(value, bits)?;
+        if let Some(listed) = self.cells.exception_mut(key.hi)? {
+            return Ok(Some(std::mem::replace(listed, value)));
+        }
+        let Some(at) = self.value_at(&self.cells.place(key.hi)) else { return Ok(None) };
+        self.cells.table.own()?;
+        let old = packed::get_at(&self.cells.table, bits, at);
+        packed::set_at(self.cells.table.to_mut(), bits, at, value);
+        Ok(Some(old))
+    }
+
+    fn value_bits(&self) -> u32 {
+        self.shape.cell.value_bits
+    }
+}
+
+/// Bits that a value takes, at least one.
+fn width_of(value: u64) -> u32 {
+    (64 - value.leading_zeros()).max(1)
+}
+
+fn check_width(value: u64, bits: u32) -> Result<(), Error> {
+    if width_of(value) <= bits { Ok(()) } else { Err(Error::Value { value, bits }) }
+}
+
+impl Persist for Bloomier {
+    fn write<'a>(&'a self, to: &mut Writer<'a>) {
+        let BloomierShape { keys, cell: Cell { check, value_bits }, grid } = self.shape;
+        let [shard_bits, cells, segment] = grid.fields();
+        let [check, value_bits] = [check, value_bits].map(u64::from);
+        to.shape(&[check, value_bits, shard_bits, cells, segment, keys, self.listed()]);
+        self.cells.write(to);
+    }
+
+    fn read(from: &mut Reader) -> Result<Self, Error> {
+        let len = from.header().keys;
+        let mut fields = from.shape()?;
+        let check = fields.next(0..=MAX_CHECK.into(), "check bits")? as u32;
+        let value_bits = fields.next(1..=64, "bits a value")? as u32;
+        let cell = Cell { check, value_bits };
+        let grid = Grid::read(from, &mut fields, cell.width())?;
+        let keys = fields.next(len..=MAX_KEYS, "keys it is made for")?;
+        let listed = fields.next(0..=len, "keys beside the table")?;
+        fields.finish()?;
+        let shape = BloomierShape { keys, cell, grid };
+        Ok(Self { shape, cells: Retrieval::read(from, grid, listed)?, len })
+    }
+
+    fn validate(&self) -> Result<(), Error> {
+        self.cells.validate(self.shape.cell.value_bits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bits::range::mix;
+
+    fn entries(salt: u64, count: u64, bits: u32) -> Vec<(Hash, u64)> {
+        let hash = |key| Hash { hi: mix(salt << 40 | key), lo: 0 };
+        (0..count).map(|key| (hash(key), mix(!key) >> (64 - bits))).collect()
+    }
+
+    fn build(shape: BloomierShape, entries: &[(Hash, u64)]) -> Bloomier {
+        Bloomier::build_map(&Means::new(), |_, _| Ok(shape), entries).unwrap()
+    }
+
+    /// Eight shards, as a filter of millions would have: nobody sees them.
+    #[test]
+    fn shards_do_not_show() {
+        let all = entries(1, 20_000, 40);
+        let cell = Cell { check: 12, value_bits: 40 };
+        let grid = Grid::sound(3, 20_001 / 6, 8, cell.width()).unwrap();
+        let split = BloomierShape { keys: 20_000, cell, grid };
+        let mut filter = build(split, &all);
+        assert_eq!((filter.len(), filter.listed()), (20_000, 0));
+        assert!(all.iter().all(|(key, value)| filter.get(*key) == Some(*value)));
+        for (key, value) in &all {
+            assert_eq!(filter.set(*key, value ^ 1).unwrap(), Some(*value));
+        }
+        assert!(all.iter().all(|(key, value)| filter.get(*key) == Some(value ^ 1)));
+        filter.validate().unwrap();
+        let strangers = entries(2, 100_000, 40);
+        let passed = strangers.iter().filter(|(key, _)| filter.contains(*key)).count();
+        assert!(passed < 50, "{passed} where 18 are expected");
+    }
+
+    /// Setting a value writes the bits of that value and no others.
+    #[test]
+    fn a_value_is_one_write() {
+        for bits in [1, 7, 30, 64] {
+            let all = entries(3, 500, bits);
+            let mut filter = build(BloomierShape::new(500, 6, bits).unwrap(), &all);
+            for (key, value) in &all {
+                let before = filter.cells.table.to_vec();
+                filter.set(*key, !value & packed::mask(bits)).unwrap();
+                let flipped: Vec<u64> = (0..before.len() as u64 * 64)
+                    .filter(|bit| {
+                        bits::set::get(&before, *bit) != bits::set::get(&filter.cells.table, *bit)
+                    })
+                    .collect();
+                let at = filter.value_at(&filter.cells.place(key.hi)).unwrap();
+                assert!(flipped.iter().copied().eq(at..at + u64::from(bits)));
+            }
+        }
+    }
+
+    /// Digests without a cell are listed, in order, with values that can be set.
+    #[test]
+    fn what_cannot_be_placed_is_listed() {
+        let all: Vec<_> = (0..3000).map(|at| (Hash { hi: at, lo: 0 }, at & 255)).collect();
+        let shape = BloomierShape::new(3000, 8, 8).unwrap();
+        let stated = shape.figures().bytes;
+        let mut filter = build(shape, &all);
+        assert!(filter.listed() > 1000 && filter.len() == 3000, "{}", filter.listed());
+        assert_eq!(stated, filter.shape.figures().bytes);
+        for (key, value) in &all {
+            assert_eq!(filter.set(*key, value ^ 0x55).unwrap(), Some(*value));
+        }
+        assert!(all.iter().all(|(key, value)| filter.get(*key) == Some(value ^ 0x55)));
+        filter.validate().unwrap();
+        let mut wide = filter.clone();
+        wide.cells.extra.to_mut()[1] = 256;
+        assert!(wide.validate().is_err());
+        filter.cells.extra.to_mut().swap(0, 2);
+        assert!(filter.validate().is_err());
+    }
+
+    /// No check bits: three strangers in four have a value.
+    #[test]
+    fn without_check_bits() {
+        let shape = BloomierShape::fit(10_000, 0.9).unwrap();
+        assert_eq!((shape.check(), shape.figures().fpr), (0, 0.75));
+        let filter = build(shape, &entries(4, 10_000, 1));
+        let strangers = entries(5, 100_000, 1);
+        let passed = strangers.iter().filter(|(key, _)| filter.contains(*key)).count();
+        assert!((74_000..76_000).contains(&passed), "{passed}");
+        for (fpr, check) in [(0.75, 0), (0.749, 1), (0.01, 7), (3e-9, 28), (2e-10, 32)] {
+            assert_eq!(BloomierShape::fit(10, fpr).unwrap().check(), check, "{fpr}");
+        }
+        assert!(matches!(BloomierShape::fit(10, 1e-10), Err(Error::Unreachable { .. })));
+    }
+}
