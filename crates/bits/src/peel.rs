@@ -21,18 +21,67 @@
 //! any means could take. That needs few cells that are kept in the cache, since the zip's slider
 //! is all that is worked on.
 
-use std::cmp::min;
+use std::cmp::{max, min};
 
 use crate::range::{mix, scale};
-use crate::words::OutOfMemory;
+use crate::words::{OutOfMemory, Words};
 
 /// Which cells a digest has.
-pub trait Graph<const K: usize>: Copy {
+///
+/// # Safety
+/// Every cell of every edge is below [`Graph::cells`], which does not change.
+pub unsafe trait Graph<const K: usize>: Copy {
     /// How many cells there are: less than 2^32.
     fn cells(&self) -> usize;
 
     /// The cells of a digest, mixed by a [`multiplier`].
     fn edge(&self, multiplier: u64, digest: u64) -> Edge<K>;
+
+    /// The graph as it is with this multiplier.
+    ///
+    /// Of a large set the first cells may be the same with every multiplier. A small one can be
+    /// so uneven in them that no multiplier helps.
+    #[must_use]
+    fn settled(self, multiplier: u64) -> Self {
+        let _ = multiplier;
+        self
+    }
+
+    /// Cells below this one are in no edge of a digest whose first cell is `first` or a later one.
+    #[inline(always)]
+    fn closed_below(&self, first: usize) -> usize {
+        let _ = first;
+        0
+    }
+
+    /// Whether records are to own such a cell only if they can own no other at the time.
+    #[inline(always)]
+    fn is_late(&self, cell: usize) -> bool {
+        let _ = cell;
+        false
+    }
+
+    /// Whether the XOR of the digest's cells, which are the bytes of `table`, is its print: as
+    /// `edge` and three reads would tell, with one look at the table's length instead of three.
+    ///
+    /// # Panics
+    /// If the table has fewer bytes than there are cells.
+    #[inline(always)]
+    fn holds(&self, multiplier: u64, digest: u64, table: &[u64]) -> bool {
+        assert!(self.cells() <= size_of_val(table), "a byte for each cell");
+        let Edge { cells, print } = self.edge(multiplier, digest);
+        let byte = |cell: usize| {
+            if cfg!(target_endian = "big") {
+                return (table[cell / 8] >> (cell % 8 * 8)) as u8;
+            }
+            // SAFETY: the cell is below the number of cells, as whoever implements this trait
+            // promises, and that is within the table: asserted just above.
+            let at = unsafe { table.as_ptr().cast::<u8>().add(cell) };
+            // SAFETY: it is within the table, which is initialised, and bytes need no alignment.
+            unsafe { at.read() }
+        };
+        cells.iter().fold(0, |sum, cell| sum ^ byte(*cell)) == print as u8
+    }
 }
 
 /// What a digest is mixed to.
@@ -71,7 +120,8 @@ const fn product(multiplier: u64, digest: u64) -> (u64, u64) {
 /// ```
 ///
 /// `y` grows with the digest, so that sorted records use the table from one end to the other, and
-/// it does not depend on the multiplier: another attempt needs no other order.
+/// it does not depend on the multiplier: another attempt needs no other order. Only where there are
+/// fewer than 2^16 cells, and no bits are skipped, it is made from bits further down with some.
 ///
 /// This is not quite the binary fuse filter's graph (Graf, Lemire 2022), which is cut into
 /// segments, has fewer records a cell at both ends and so begins to peel at both. Once it runs,
@@ -85,20 +135,26 @@ pub struct Fuse<const K: usize> {
     places: u64,
     /// The sum of a place behind the end and the cell that it is folded to.
     fold: u64,
-    segment: u32,
+    /// One less than the cells of a segment.
+    mask: u64,
     skip: u32,
 }
+
+/// Fewer cells than this may be used in any order.
+const SMALL: usize = 1 << 16;
+/// Most bits of a place in a segment: three of them are in a product's lower half.
+const MAX_SEGMENT: u32 = 20;
 
 impl<const K: usize> Fuse<K> {
     /// So many cells, with segments of `2^segment` of them; `skip` leading bits of the digest are
     /// the same for all records. `None` if the cells are too few for the segment, or too many.
     pub fn new(cells: u64, segment: u32, skip: u32) -> Option<Self> {
-        let sound = (1..=20).contains(&segment) && skip < 64 && cells < 1 << 32;
+        let sound = (1..=MAX_SEGMENT).contains(&segment) && skip < 64 && cells < 1 << 32;
         (sound && cells >= Self::least(segment)).then(|| Self {
             cells: cells as usize,
             places: cells - Self::tail(segment),
             fold: 2 * cells - 1,
-            segment,
+            mask: (1 << segment) - 1,
             skip,
         })
     }
@@ -114,29 +170,46 @@ impl<const K: usize> Fuse<K> {
     }
 }
 
-impl<const K: usize> Graph<K> for Fuse<K> {
+// SAFETY: the first cell is below `places`, which is less than `cells`. The others are below
+// `places + (K - 1) s` before they are folded, which is at most `fold + 1`, since there are
+// `least` cells; so neither part of the sum `fold` is negative, and the smaller is below `cells`.
+unsafe impl<const K: usize> Graph<K> for Fuse<K> {
     #[inline]
     fn cells(&self) -> usize {
         self.cells
     }
 
+    fn settled(self, multiplier: u64) -> Self {
+        let is_small = self.skip == 0 && self.cells < SMALL;
+        Self { skip: if is_small { (multiplier >> 1) as u32 % 32 } else { self.skip }, ..self }
+    }
+
+    /// The fold brings cells back to at most a segment before the last first one.
+    #[inline]
+    fn closed_below(&self, first: usize) -> usize {
+        let fold = (self.places - self.mask - 1) as usize;
+        if self.cells < SMALL { 0 } else { min(first, fold) }
+    }
+
     #[inline(always)]
     fn edge(&self, multiplier: u64, digest: u64) -> Edge<K> {
-        let (print, mut low) = product(multiplier, digest);
+        let (print, low) = product(multiplier, digest);
         let first = scale(digest << self.skip, self.places);
-        let mut cells = [first as usize; K];
-        let mut from = first + 1;
-        for cell in &mut cells[1..] {
-            let at = from + (low >> (64 - self.segment));
+        let (mut cells, mut next) = ([first as usize; K], first + 1);
+        for (i, cell) in cells.iter_mut().enumerate().skip(1) {
+            // Shifts by what the compiler knows: by a variable they cost three times as much.
+            let offset = low >> (64 - MAX_SEGMENT as usize * i) & self.mask;
+            let at = next + offset;
             *cell = min(at, self.fold - at) as usize;
-            low <<= self.segment;
-            from += 1 << self.segment;
+            next += self.mask + 1;
         }
         Edge { cells, print }
     }
 }
 
 /// `K` blocks of equal size, and of each block any cell: the graph of the xor filter.
+///
+/// The last block is owned late, so that many of its cells stay empty and need not be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blocks<const K: usize> {
     block: u64,
@@ -152,10 +225,16 @@ impl<const K: usize> Blocks<K> {
     }
 }
 
-impl<const K: usize> Graph<K> for Blocks<K> {
+// SAFETY: cell `i` is one of `block` cells from `i · block` on, and there are `K · block`.
+unsafe impl<const K: usize> Graph<K> for Blocks<K> {
     #[inline]
     fn cells(&self) -> usize {
         self.block as usize * K
+    }
+
+    #[inline(always)]
+    fn is_late(&self, cell: usize) -> bool {
+        cell >= self.block as usize * (K - 1)
     }
 
     #[inline(always)]
@@ -192,65 +271,119 @@ impl<const K: usize> Graph<K> for Blocks<K> {
 ///     assert_eq!(edge.cells.iter().fold(0, |sum, cell| sum ^ table[*cell]), edge.print);
 /// }
 /// ```
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Peeler<const W: usize> {
-    sums: Vec<[u64; W]>,
+    /// The XOR of each cell's records, word by word.
+    sums: Words,
     /// Records of each cell. 255 means 255 or more, and stays.
     degrees: Vec<u8>,
-    alone: Vec<u32>,
+    late: Vec<u32>,
     order: Vec<u32>,
+    peeled: usize,
 }
 
 const MANY: u8 = u8::MAX;
+/// Records that are put in at once.
+const RUN: usize = 1 << 12;
+
+impl<const W: usize> Default for Peeler<W> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl<const W: usize> Peeler<W> {
     /// Nothing yet.
     pub fn new() -> Self {
-        Self { sums: Vec::new(), degrees: Vec::new(), alone: Vec::new(), order: Vec::new() }
+        let sums = Words::zeroed(0).expect("nothing takes no memory");
+        Self { sums, degrees: Vec::new(), late: Vec::new(), order: Vec::new(), peeled: 0 }
     }
 
-    /// Peels what can be peeled, and says how many records that is. A record is a digest, all
-    /// different, and what goes with it; in the order of the digests it is quickest.
+    /// Peels what can be peeled, and says how many records that is. A record is a digest and what
+    /// goes with it; the digests are all different and in ascending order.
     pub fn peel<const K: usize>(
         &mut self,
         graph: &impl Graph<K>,
         multiplier: u64,
         records: &[[u64; W]],
     ) -> Result<usize, OutOfMemory> {
-        self.clear(graph.cells(), records.len())?;
-        let (sums, degrees) = (&mut self.sums[..], &mut self.degrees[..]);
-        for record in records {
-            for cell in graph.edge(multiplier, record[0]).cells {
-                add(&mut sums[cell], record);
-                degrees[cell] = degrees[cell].saturating_add(1);
-            }
-        }
-        for start in 0..degrees.len() {
-            let mut next = (degrees[start] == 1).then_some(start);
-            // The last that was found is the nearest: what is worked on stays in the cache.
-            while let Some(cell) = next {
-                if degrees[cell] == 1 {
-                    let record = sums[cell];
-                    for other in graph.edge(multiplier, record[0]).cells {
-                        add(&mut sums[other], &record);
-                        degrees[other] -= u8::from(degrees[other] != MANY);
-                        if degrees[other] == 1 {
-                            self.alone.push(other as u32);
+        self.clear(graph.cells())?;
+        let (sums, degrees) = (self.sums.to_mut().as_chunks_mut::<W>().0, &mut self.degrees[..]);
+        // `order` holds the owned cells, a gap, and the queue of cells to look at:
+        //
+        //   0        done            head            tail
+        //   ├─ owned ──┼──── gap ──────┼──── queue ────┤
+        //
+        // First in, first out: the next ones are known long before it is their turn, so that their
+        // memory is on its way. Only when it is empty the search goes on among the cells that no
+        // record to come has, and when that has ended some more records are put in: all happens
+        // within a few segments, which stay in the cache.
+        let order = &mut self.order[..];
+        let (mut done, mut head, mut tail) = (0, 0, 0);
+        let (mut rest, mut search, mut closed) = (records, 0, 0);
+        loop {
+            if head == tail {
+                let found = degrees[search..closed].iter().position(|degree| *degree == 1);
+                search = found.map_or(closed, |ahead| search + ahead);
+                let cell = match found {
+                    Some(_) => search,
+                    None if closed < degrees.len() => {
+                        let (now, later) = rest.split_at(min(RUN, rest.len()));
+                        for record in now {
+                            for cell in graph.edge(multiplier, record[0]).cells {
+                                add(&mut sums[cell], record);
+                                degrees[cell] = degrees[cell].saturating_add(1);
+                            }
                         }
+                        rest = later;
+                        closed = match rest.first() {
+                            Some(record) => {
+                                let first = graph.edge(multiplier, record[0]).cells[0];
+                                max(closed, graph.closed_below(first))
+                            }
+                            None => degrees.len(),
+                        };
+                        continue;
                     }
-                    sums[cell] = record;
-                    self.order.push(cell as u32);
-                }
-                next = self.alone.pop().map(|cell| cell as usize);
+                    None => match self.late.pop() {
+                        Some(cell) => cell as usize,
+                        None => break,
+                    },
+                };
+                (head, tail) = (done, done + 1);
+                order[head] = cell as u32;
             }
+            let cell = order[head] as usize;
+            head += 1;
+            if degrees[cell] != 1 {
+                continue;
+            }
+            order[done] = cell as u32;
+            done += 1;
+            let record = sums[cell];
+            for other in graph.edge(multiplier, record[0]).cells {
+                add(&mut sums[other], &record);
+                degrees[other] -= u8::from(degrees[other] != MANY);
+                let alone = degrees[other] == 1 && other < closed;
+                if graph.is_late(other) {
+                    self.late.extend(alone.then_some(other as u32));
+                } else {
+                    // Written in any case, kept if it is to be: a branch would be guessed wrong.
+                    order[tail] = other as u32;
+                    tail += usize::from(alone);
+                }
+            }
+            sums[cell] = record;
         }
-        Ok(self.order.len())
+        self.peeled = done;
+        Ok(done)
     }
 
     /// Cells and the records that own them, in the order of peeling: a record has no cell that
     /// another one owns which came before it.
     pub fn owners(&self) -> impl DoubleEndedIterator<Item = (usize, &[u64; W])> {
-        self.order.iter().map(|cell| (*cell as usize, &self.sums[*cell as usize]))
+        let (sums, _) = self.sums.as_chunks();
+        self.order[..self.peeled].iter().map(|cell| (*cell as usize, &sums[*cell as usize]))
     }
 
     /// Those of the records that could not be peeled, after [`Peeler::peel`] with the same.
@@ -265,16 +398,22 @@ impl<const W: usize> Peeler<W> {
         })
     }
 
-    fn clear(&mut self, cells: usize, records: usize) -> Result<(), OutOfMemory> {
-        let bytes = (cells * (8 * W + 1) + records * 4) as u64;
-        self.sums.clear();
+    fn clear(&mut self, cells: usize) -> Result<(), OutOfMemory> {
+        // Once there are enough words they are cleared, not had anew: fresh pages cost more.
+        if self.sums.len() < cells * W {
+            self.sums = Words::zeroed(cells * W)?;
+        } else {
+            self.sums.to_mut()[..cells * W].fill(0);
+        }
+        // Each cell is in the queue at most once, and one more is written that does not stay.
+        let out_of_memory = |_| OutOfMemory { bytes: (cells * 5) as u64 };
         self.degrees.clear();
-        self.order.clear();
-        self.sums.try_reserve(cells).map_err(|_| OutOfMemory { bytes })?;
-        self.degrees.try_reserve(cells).map_err(|_| OutOfMemory { bytes })?;
-        self.order.try_reserve(min(cells, records)).map_err(|_| OutOfMemory { bytes })?;
-        self.sums.resize(cells, [0; W]);
+        self.degrees.try_reserve(cells).map_err(out_of_memory)?;
         self.degrees.resize(cells, 0);
+        self.order
+            .try_reserve((cells + 1).saturating_sub(self.order.len()))
+            .map_err(out_of_memory)?;
+        self.order.resize((cells + 1).max(self.order.len()), 0);
         Ok(())
     }
 }

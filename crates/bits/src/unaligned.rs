@@ -6,8 +6,9 @@
 /// If the array does not reach so far.
 #[inline(always)]
 pub fn read<const N: usize>(words: &[u64], byte: usize) -> [u8; N] {
-    let end = byte.checked_add(N).expect("a byte of the array");
-    assert!(end <= size_of_val(words), "bytes past the end");
+    // One comparison: the right side does not depend on `byte`.
+    let ends = size_of_val(words).checked_sub(N);
+    assert!(ends.is_some_and(|last| byte <= last), "bytes past the end");
     if cfg!(target_endian = "little") {
         // SAFETY: `byte` is within the array: asserted just above.
         let from = unsafe { words.as_ptr().cast::<u8>().add(byte) };

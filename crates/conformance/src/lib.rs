@@ -170,7 +170,8 @@ macro_rules! suite {
             $crate::suite!(@tests statics $type
                 order_and_copies_do_not_show
                 fewer_keys_than_it_is_for_are_fine
-                progress_ends_with_all_keys);
+                progress_ends_with_all_keys
+                any_number_of_keys_is_placed);
         }
     };
     (@can overlap $type:ident) => {

@@ -76,3 +76,20 @@ pub fn progress_ends_with_all_keys<F: Subject + Static>() {
         assert_eq!(placed.into_inner(), KEYS);
     }
 }
+
+/// Numbers of keys at which others fail: few, and about where a segment doubles.
+pub fn any_number_of_keys_is_placed<F: Subject + Static>() {
+    let effort = Effort::now();
+    let mut random = effort.random(65);
+    for keys in (0..=2000).chain(11_400..=11_600) {
+        let goal = Goal::KeysFpr { keys, fpr: 0.01 };
+        let shape = solve::<F::Shape>(goal, &Settings::default()).expect("there is a shape");
+        for _ in 0..effort.times(1, 10_000) {
+            let hasher = Hasher::new(HashId::Fast, random.seed());
+            let members = Form::Integers.hashes(&hasher, 0, keys);
+            let filter = F::build(shape.clone(), &members[..]).expect("room");
+            assert_eq!(filter.len(), keys);
+            assert!(members.iter().all(|key| filter.contains(*key)), "{keys} keys");
+        }
+    }
+}

@@ -61,9 +61,10 @@ pub use filters::quotient::QuotientShape;
 pub use filters::removable_tinyset::RemovableTinySetShape;
 pub use filters::split_block_bloom::SplitBlockBloomShape;
 pub use filters::tinyset::TinySetShape;
+pub use filters::xor::XorShape;
 pub use filters::{
     AnyFilter, BinaryFuse, Bloom, BloomG, CountingBloom, CountingQuotient, Cuckoo, HashCompaction,
-    Kind, Morton, Quotient, Registered, RemovableTinySet, SplitBlockBloom, TinySet,
+    Kind, Morton, Quotient, Registered, RemovableTinySet, SplitBlockBloom, TinySet, Xor,
 };
 pub use format::{Limits, Reader, Writer};
 pub use hash::{Hash, HashId, Hasher, Key, Probes};

@@ -12,9 +12,9 @@
 //!
 //! | figure | |
 //! | --- | --- |
-//! | bits a key | 1.112 w for three cells, 1.06 w for four, at 10^7 keys; 1.22 w at 1000 |
+//! | bits a key | 1.116 w for three cells, 1.055 w for four, at 10^7 keys; 1.11 w and 1.05 w at 10^8; 1.24 w at 1000 |
 //! | rate | 2^-w exactly, whatever the number of keys |
-//! | cache lines | 3 or 4, within some 50 KB, all asked for at once |
+//! | cache lines | 3 or 4, within some 100 KB, all asked for at once |
 //! | building | sorting the digests, then peeling each shard within the cache: see [`bits::peel`] |
 //! | failure | none: a shard tries other multipliers; what is left after 24 or more is listed |
 //!
@@ -23,7 +23,7 @@
 //!
 //! Graf, Lemire, *Binary Fuse Filters: Fast and Smaller Than Xor Filters*, 2022; shards with equal
 //! parts of the table as in Vigna, *ε-Cost Sharding*, 2025. Differences: the graph ends in a fold
-//! and has cells of any number, which takes 1.112 instead of 1.125 cells a key ([`bits::peel::Fuse`]
+//! and has cells of any number, which takes 1.116 instead of 1.125 cells a key ([`bits::peel::Fuse`]
 //! has the drawing); sizes are measured, down to a single key, and not a formula; the multiplier of
 //! another attempt leaves the first cell where it was, so that the sorted digests stay in the order
 //! in which they are peeled; and a build cannot fail.
@@ -32,7 +32,7 @@ use bits::peel::Fuse;
 use format::{Reader, Writer};
 
 use super::as_given;
-use super::peeled::{Layout, MAX_SHARD_BITS, Table};
+use super::peeled::{Layout, MAX_SHARD_BITS, Table, shards, width_for};
 use crate::error::Error;
 use crate::filter::{Build, Filter, KeySource, Means, Persist, Static};
 use crate::gather::gather;
@@ -65,11 +65,6 @@ const CELLS_THREE: [f64; 13] =
 const CELLS_FOUR: [f64; 13] =
     [2000., 1750., 1450., 1310., 1280., 1214., 1153., 1120., 1095., 1074., 1061., 1050., 1042.];
 
-/// Binary logarithm of the keys from which on a filter is made of shards of so many keys or up to twice
-/// as many. They are large because large ones take fewer cells, and small enough that threads have
-/// something to share.
-const SHARD: u32 = 21;
-
 impl BinaryFuseShape {
     /// Prints of `width` bits, 1 to 32, and 3 or 4 cells a key.
     pub fn new(keys: u64, width: u32, arity: u32) -> Result<Self, Error> {
@@ -77,11 +72,8 @@ impl BinaryFuseShape {
         if !(1..=32).contains(&width) {
             return Err(Error::Limit { what: "bits a print", asked: width.into(), most: 32 });
         }
-        let shard_bits = (keys >> SHARD).checked_ilog2().unwrap_or(0);
-        let mean = keys as f64 / (1u64 << shard_bits) as f64;
-        // Of 2^b shards the largest is about sqrt(2b ln 2) standard deviations above the mean.
-        let spread = if shard_bits == 0 { 0.0 } else { 1.0 + f64::from(shard_bits).sqrt() * 1.18 };
-        let largest = (mean + spread * mean.sqrt()).max(1.0);
+        let (shard_bits, largest) = shards(keys);
+        let largest = largest.max(1.0);
         let log = largest.log2();
         let (table, offset, least): (_, _, fn(u32) -> u64) = match arity {
             3 => (&CELLS_THREE, 1.0 / 3.0, Fuse::<3>::least),
@@ -94,8 +86,7 @@ impl BinaryFuseShape {
         let (low, high) = (table[at as usize], table[(at.ceil()) as usize]);
         let cells = (largest * (low + (high - low) * at.fract()) / 1000.0).ceil() as u64;
         let cells = cells.max(least(segment));
-        let cells = if shard_bits > 0 { cells.next_multiple_of(64) } else { cells };
-        let layout = Layout { width, shard_bits, cells };
+        let layout = Layout { width, shard_bits, cells, room: 0 };
         Self::checked(keys, layout, segment, arity).ok_or(Error::Limit {
             what: "cells a key",
             asked: arity.into(),
@@ -132,12 +123,7 @@ impl Shape for BinaryFuseShape {
 
     fn fit_with(keys: u64, fpr: f64, settings: &Settings) -> Result<Self, Error> {
         let arity = settings.number(&ARITY, |arity| (3..=4).contains(&arity))?.unwrap_or(3);
-        // A hair less than the logarithm: 2^-w itself takes w bits.
-        let width = (-fpr.log2() - 1e-9).ceil().max(1.0) as u32;
-        if width > 32 {
-            return Err(Error::Unreachable { why: "its prints have at most 32 bits" });
-        }
-        Self::new(keys, width, arity as u32)
+        Self::new(keys, width_for(fpr)?, arity as u32)
     }
 
     fn keys(&self) -> u64 {
@@ -171,10 +157,20 @@ impl Shape for BinaryFuseShape {
 #[derive(Clone, Debug, PartialEq)]
 pub struct BinaryFuse {
     shape: BinaryFuseShape,
+    /// The shape's graph, settled for the multiplier.
+    graph: Arity,
     table: Table,
 }
 
 impl BinaryFuse {
+    fn new(shape: BinaryFuseShape, table: Table) -> Self {
+        let graph = match shape.arity {
+            Arity::Three(graph) => Arity::Three(table.settled(graph)),
+            Arity::Four(graph) => Arity::Four(table.settled(graph)),
+        };
+        Self { shape, graph, table }
+    }
+
     /// Members that are listed beside the table: none, unless somebody has chosen the hashes.
     pub fn listed(&self) -> u64 {
         self.table.extra.len() as u64
@@ -190,7 +186,7 @@ impl Filter for BinaryFuse {
 
     #[inline]
     fn contains(&self, key: Hash) -> bool {
-        match &self.shape.arity {
+        match &self.graph {
             Arity::Three(graph) => self.table.contains(graph, key.hi),
             Arity::Four(graph) => self.table.contains(graph, key.hi),
         }
@@ -204,7 +200,7 @@ impl Filter for BinaryFuse {
     fn contains_each(&self, keys: &[Hash], out: &mut [bool]) {
         assert!(out.len() >= keys.len(), "an answer for each key");
         let (digests, out) = (keys.iter().map(|key| key.hi), &mut out[..keys.len()]);
-        match &self.shape.arity {
+        match &self.graph {
             Arity::Three(graph) => self.table.contains_each(graph, digests, out),
             Arity::Four(graph) => self.table.contains_each(graph, digests, out),
         }
@@ -233,13 +229,13 @@ impl Static for BinaryFuse {
             Arity::Three(graph) => Table::solve(means, shape.layout, graph, records)?,
             Arity::Four(graph) => Table::solve(means, shape.layout, graph, records)?,
         };
-        Ok(Self { shape, table })
+        Ok(Self::new(shape, table))
     }
 }
 
 impl Persist for BinaryFuse {
     fn write<'a>(&'a self, to: &mut Writer<'a>) {
-        let Layout { width, shard_bits, cells } = self.shape.layout;
+        let Layout { width, shard_bits, cells, .. } = self.shape.layout;
         to.shape(&[
             width.into(),
             self.shape.arity().into(),
@@ -263,14 +259,96 @@ impl Persist for BinaryFuse {
         let keys = fields.next(len..=MAX_KEYS, "keys it is made for")?;
         let listed = fields.next(0..=len, "digests beside the table")?;
         fields.finish()?;
-        let layout = Layout { width, shard_bits, cells };
+        let layout = Layout { width, shard_bits, cells, room: 0 };
         let shape = Self::Shape::checked(keys, layout, segment, arity);
         let shape = shape.filter(|shape| shape.layout.is_sound());
         let shape = shape.ok_or_else(|| from.corrupt("cells that do not fit the segments"))?;
-        Ok(Self { shape, table: Table::read(from, layout, len, listed)? })
+        Ok(Self::new(shape, Table::read(from, layout, len, listed)?))
     }
 
     fn validate(&self) -> Result<(), Error> {
         self.table.validate()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::{HashId, Hasher, Key};
+    use bits::range::mix;
+
+    fn hashes(seed: u64, keys: u64) -> Vec<Hash> {
+        let hasher = Hasher::new(HashId::Fast, [seed, 12]);
+        (0..keys).map(|key| key.hash(&hasher)).collect()
+    }
+
+    /// Every size finds its multiplier: nothing is listed, whatever the width.
+    #[test]
+    fn hashed_keys_are_never_listed() {
+        let sizes = (0..300).chain((300..2000).step_by(7)).chain((11_400..11_600).step_by(11));
+        for keys in sizes.chain([40_000, 131_072, 300_000]) {
+            let (width, arity) = (1 + mix(keys) as u32 % 32, 3 + keys as u32 % 2);
+            let shape = BinaryFuseShape::new(keys, width, arity).unwrap();
+            let members = hashes(keys, keys);
+            let filter = BinaryFuse::build(shape, &members[..]).unwrap();
+            assert_eq!((filter.len(), filter.listed()), (keys, 0), "{keys} keys");
+            assert!(members.iter().all(|key| filter.contains(*key)));
+        }
+    }
+
+    /// Shards, and digests that no multiplier places: all members are in, and strangers are not.
+    #[test]
+    fn hostile_digests_are_listed() {
+        let clash = |i: u64| Hash { hi: 5 << 60 | i, lo: 0 };
+        for (arity, width) in [(3, 8), (3, 11), (4, 6), (4, 16)] {
+            let layout = Layout { width, shard_bits: 3, cells: 40_000, room: 0 };
+            let shape = BinaryFuseShape::checked(200_000, layout, 12, arity).unwrap();
+            let mut members = hashes(7, 150_000);
+            members.extend((0..12_000).map(clash)); // 8193 cells, or 12 289, are all that they have
+            let filter = BinaryFuse::build(shape, &members[..]).unwrap();
+            assert!((3000..30_000).contains(&filter.listed()), "{}", filter.listed());
+            assert!(members.iter().all(|key| filter.contains(*key)));
+            let mut out = vec![false; members.len()];
+            filter.contains_each(&members, &mut out);
+            assert!(out.iter().all(|found| *found));
+            let strangers = hashes(8, 1 << 20);
+            let passed = strangers.iter().filter(|key| filter.contains(**key)).count() as f64;
+            let mean = f64::from(1 << (20 - width));
+            assert!((passed - mean).abs() < 6.0 * mean.sqrt(), "{passed} of 2^20 at 2^-{width}");
+            filter.validate().unwrap();
+        }
+    }
+
+    /// Shards without any that are listed, in bytes and otherwise, one by one and in batches.
+    #[test]
+    fn shards_answer_for_their_keys() {
+        for (arity, width) in [(3, 8), (4, 8), (3, 16), (4, 13)] {
+            let layout = Layout { width, shard_bits: 3, cells: 20_011, room: 0 };
+            let shape = BinaryFuseShape::checked(120_000, layout, 10, arity).unwrap();
+            let members = hashes(9, 120_000);
+            let filter = BinaryFuse::build(shape, &members[..]).unwrap();
+            assert_eq!(filter.listed(), 0);
+            let strangers = hashes(10, 1 << 20);
+            let passed = strangers.iter().filter(|key| filter.contains(**key)).count() as f64;
+            let mean = f64::from(1 << (20 - width));
+            assert!((passed - mean).abs() < 6.0 * mean.sqrt(), "{passed} of 2^20 at 2^-{width}");
+            for keys in [&members, &strangers] {
+                let mut out = vec![false; keys.len()];
+                filter.contains_each(keys, &mut out);
+                assert!(keys.iter().zip(&out).all(|(key, found)| filter.contains(*key) == *found));
+            }
+            assert!(members.iter().all(|key| filter.contains(*key)));
+            filter.validate().unwrap();
+        }
+    }
+
+    #[test]
+    fn the_promised_size() {
+        let over = |keys, arity| {
+            let figures = BinaryFuseShape::new(keys, 8, arity).unwrap().figures();
+            figures.bits_per_key() / 8.0 - 1.0
+        };
+        assert!(over(10_000_000, 3) < 0.118 && over(10_000_000, 4) < 0.058);
+        assert!(over(100_000_000, 3) < 0.115 && over(1000, 3) < 0.35);
     }
 }

@@ -18,6 +18,7 @@ pub mod removable_tinyset;
 pub mod split_block_bloom;
 mod tiny_block;
 pub mod tinyset;
+pub mod xor;
 
 use format::{Reader, Writer};
 
@@ -49,6 +50,7 @@ macro_rules! registry {
             10 tinyset TinySet { insert overload } "Einziger, Friedman 2015";
             11 removable_tinyset RemovableTinySet { insert remove overload } "Einziger, Friedman 2015";
             12 binary_fuse BinaryFuse { static } "Graf, Lemire 2022";
+            13 xor Xor { static } "Graf, Lemire 2020";
         }
     };
 }
