@@ -71,13 +71,14 @@ pub unsafe trait Graph<const K: usize>: Copy {
         assert!(self.cells() <= size_of_val(table), "a byte for each cell");
         let Edge { cells, print } = self.edge(multiplier, digest);
         let byte = |cell: usize| {
-            if cfg!(target_endian = "little") {
-                // SAFETY: the cell is below the number of cells, as whoever implements this trait
-                // promises, and that is within the table: asserted just above.
-                unsafe { *table.as_ptr().cast::<u8>().add(cell) }
-            } else {
-                (table[cell / 8] >> (cell % 8 * 8)) as u8
+            if cfg!(target_endian = "big") {
+                return (table[cell / 8] >> (cell % 8 * 8)) as u8;
             }
+            // SAFETY: the cell is below the number of cells, as whoever implements this trait
+            // promises, and that is within the table: asserted just above.
+            let at = unsafe { table.as_ptr().cast::<u8>().add(cell) };
+            // SAFETY: it is within the table, which is initialised, and bytes need no alignment.
+            unsafe { at.read() }
         };
         cells.iter().fold(0, |sum, cell| sum ^ byte(*cell)) == print as u8
     }
@@ -195,11 +196,11 @@ unsafe impl<const K: usize> Graph<K> for Fuse<K> {
         let (print, low) = product(multiplier, digest);
         let first = scale(digest << self.skip, self.places);
         let (mut cells, mut next) = ([first as usize; K], first + 1);
-        for i in 1..K {
+        for (i, cell) in cells.iter_mut().enumerate().skip(1) {
             // Shifts by what the compiler knows: by a variable they cost three times as much.
             let offset = low >> (64 - MAX_SEGMENT as usize * i) & self.mask;
             let at = next + offset;
-            cells[i] = min(at, self.fold - at) as usize;
+            *cell = min(at, self.fold - at) as usize;
             next += self.mask + 1;
         }
         Edge { cells, print }

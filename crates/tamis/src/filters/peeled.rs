@@ -59,7 +59,7 @@ impl Layout {
             && self.shard_bits <= MAX_SHARD_BITS
             && self.cells < 1 << 32
             && self.cells << self.shard_bits <= 1 << 54
-            && (self.room == 0 || self.cells % 3 == 0 && self.room <= self.cells / 3)
+            && (self.room == 0 || self.cells.is_multiple_of(3) && self.room <= self.cells / 3)
     }
 
     pub(super) fn shards(&self) -> u64 {
@@ -312,6 +312,14 @@ macro_rules! with_cells {
     };
 }
 
+/// Whether a table can be asked the quick way.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Bytes {
+    OneShard,
+    Shards,
+    No,
+}
+
 /// A table that is filled, and what it takes to ask it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Table {
@@ -325,8 +333,9 @@ pub(super) struct Table {
     /// Whether the cells alone decide: there are keys, and none is listed. Without a key the
     /// cells are zero, which is some strangers' print.
     plain: bool,
-    /// Whether it is plain, of bytes, and one shard, whose multiplier is the first.
-    quick: bool,
+    /// Whether it is plain and its cells are bytes.
+    bytes: Bytes,
+    /// The first shard's multiplier.
     first: u64,
     /// Words of a shard.
     part: usize,
@@ -365,11 +374,14 @@ impl Table {
 
     fn new(layout: Layout, words: Words, seeds: Words, extra: Words, len: u64) -> Self {
         let plain = len > 0 && extra.is_empty();
-        let bytes = layout.width == 8 && layout.room == 0;
-        let quick = plain && bytes && layout.shard_bits == 0;
+        let bytes = match layout {
+            Layout { width: 8, room: 0, shard_bits: 0, .. } if plain => Bytes::OneShard,
+            Layout { width: 8, room: 0, .. } if plain => Bytes::Shards,
+            _ => Bytes::No,
+        };
         let first = seeds[0];
         let part = layout.part() as usize;
-        Self { layout, words, seeds, extra, len, plain, quick, first, part }
+        Self { layout, words, seeds, extra, len, plain, bytes, first, part }
     }
 
     /// The number of the digest's shard.
@@ -382,12 +394,15 @@ impl Table {
     /// Whether the digest may be a member.
     #[inline(always)]
     pub(super) fn contains<const K: usize>(&self, graph: &impl Graph<K>, digest: u64) -> bool {
-        // One question for all that is out of the ordinary, and its answers out of the way: taken
-        // together they are too much for the registers, and took half as long again.
-        if self.quick {
-            graph.holds(self.first, digest, &self.words)
-        } else {
-            self.ask(graph, digest)
+        // Bytes are asked for here, and all else out of the way: taken together they are too much
+        // for the registers, and took half as long again.
+        match self.bytes {
+            Bytes::OneShard => graph.holds(self.first, digest, &self.words),
+            Bytes::Shards => {
+                let shard = self.shard(digest);
+                graph.holds(self.seeds[shard], digest, &self.words[shard * self.part..])
+            }
+            Bytes::No => self.ask(graph, digest),
         }
     }
 
@@ -443,8 +458,7 @@ impl Table {
     ) {
         if size_of_val(&self.words[..]) <= NEAR {
             for (out, digest) in out.iter_mut().zip(digests) {
-                let found = self.probe(graph, cells, digest).test(self, cells);
-                *out = if self.plain { found } else { self.either(found, digest) };
+                *out = self.contains(graph, digest);
             }
             return;
         }

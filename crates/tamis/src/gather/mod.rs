@@ -60,7 +60,8 @@ const RECENT: usize = 1 << 10;
 const fn solving<const W: usize>() -> u64 {
     16 + 8 * W as u64
 }
-/// The least limit with which more than a few records are gathered.
+/// The least limit that more than a few records can be gathered in. It is asked for when all have
+/// come: only then can be told what would do.
 const LEAST_MEMORY: u64 = 16 << 20;
 
 /// Records on their way in.
@@ -154,11 +155,8 @@ impl<const W: usize> Many<W> {
     fn new(means: &Means<'_>) -> Result<Self, Error> {
         let room = match means.memory() {
             None => u64::MAX,
-            Some((limit, _)) if limit < LEAST_MEMORY => {
-                return Err(Error::Tight { limit, needs: LEAST_MEMORY });
-            }
             // The rest is for buffers, and for the list of blocks by bucket while they spill.
-            Some((limit, _)) => limit - limit / 16 - LEAST_MEMORY / 2,
+            Some((limit, _)) => (limit - limit / 16).saturating_sub(LEAST_MEMORY / 2),
         };
         let mut buffers = Vec::new();
         reserve(&mut buffers, BUCKETS * BLOCK)?;
@@ -407,7 +405,8 @@ impl<const W: usize> Gathered<W> {
             Held::Spilled(spill) => {
                 let width = BUCKETS / groups;
                 let raw = (0..groups).map(|group| spill.len(group * width..(group + 1) * width));
-                threads_within(means, table, 2 * size * raw.max().unwrap_or(0) + solving)
+                let each = 2 * size * raw.max().unwrap_or(0) + solving;
+                threads_within(means, table, each.max(LEAST_MEMORY.saturating_sub(table)))
             }
             _ => threads_within(means, table + size * self.len(), solving),
         }
