@@ -11,6 +11,7 @@
 //! | `rates.rs` | strangers get in as often as stated, not more and not less; seeds share nothing |
 //! | `model.rs` | any sequence of operations agrees with an exact multiset |
 //! | `operations.rs` | what each capability promises |
+//! | `adapt.rs` | whoever was let in by mistake is not let in again, at no member's expense |
 //! | `files.rs` | bytes are kept for ever; damage is noticed; hostile files are harmless |
 //! | `limits.rs` | absurd wishes are refused; the planner agrees with itself |
 //! | `allocation.rs` | memory is what the shape states, counted by the allocator |
@@ -20,6 +21,7 @@
 //!
 //! Tests run with [`Effort::Quick`] unless `TAMIS_SOAK=1` is set; `cargo xtask soak` sets it.
 
+pub mod adapt;
 pub mod allocation;
 pub mod attack;
 pub mod files;
@@ -154,6 +156,16 @@ macro_rules! suite {
             $crate::suite!(@tests operations $type
                 a_merged_filter_has_the_members_of_both
                 unlike_filters_do_not_merge);
+        }
+    };
+    (@can adapt $type:ident) => {
+        mod adapt {
+            $crate::suite!(@tests adapt $type
+                what_got_in_once_does_not_again
+                the_rate_is_sustained
+                random_operations_with_repairs_agree_with_the_store
+                a_stranger_that_is_denied_needs_no_repair
+                suspects_are_all_that_matter);
         }
     };
     (@can overload $type:ident) => {

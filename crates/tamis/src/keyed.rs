@@ -1,12 +1,15 @@
 //! A hasher in front of a filter: what users hold.
 
 use std::io::{Read, Write};
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use format::{Header, Limits, Reader, Writer};
 
 use crate::error::{Error, Full};
-use crate::filter::{Build, Count, Filter, Hashes, Insert, Merge, Overlap, Persist, Remove};
+use crate::filter::{
+    Adapt, Build, Count, Filter, Hashes, Insert, Merge, Overlap, Persist, Remove, Repair,
+};
 use crate::filters::{AnyFilter, Kind, Registered};
 use crate::hash::{Hash, HashId, Hasher, Key};
 use crate::plan::{Goal, Settings, solve};
@@ -165,6 +168,18 @@ impl<F: Count> Keyed<F> {
     /// How often a key is in: see [`Count::count`].
     pub fn count(&self, key: &(impl Key + ?Sized)) -> u64 {
         self.filter.count(self.hash(key))
+    }
+}
+
+impl<F: Adapt> Keyed<F> {
+    /// Where the members lie that a key may be taken for: see [`Adapt::suspects`].
+    pub fn suspects(&self, key: &(impl Key + ?Sized)) -> RangeInclusive<u64> {
+        self.filter.suspects(self.hash(key))
+    }
+
+    /// Told that a key is no member, denies it from now on: see [`Adapt::adapt`].
+    pub fn adapt(&mut self, stranger: &(impl Key + ?Sized), members: &[Hash]) -> Repair {
+        self.filter.adapt(self.hash(stranger), members)
     }
 }
 

@@ -21,7 +21,7 @@
 //!
 //! * [`Keyed<F>`] is what you hold: a [`Hasher`] and a filter. It takes strings, bytes and integers.
 //! * The [filters] deal in [`Hash`](struct@Hash)es: 128 bits a key. What they can do are traits: [`Insert`],
-//!   [`Remove`], [`Count`], [`Merge`], [`Overlap`], [`Overload`], [`Persist`].
+//!   [`Remove`], [`Count`], [`Merge`], [`Overlap`], [`Overload`], [`Adapt`], [`Persist`].
 //! * A [`Shape`] is a filter's geometry. [`plan::solve`] finds it from any two of keys, false
 //!   positive rate and bytes; [`plan::recommend`] compares the kinds.
 //! * [`AnyFilter`] and [`Kind`] serve where the kind is known only when the program runs.
@@ -46,11 +46,12 @@ pub mod plan;
 
 pub use error::{Error, Full};
 pub use filter::{
-    Build, Count, Filter, Hashes, Insert, KeySource, Means, Merge, Overlap, Overload, Persist,
-    Remove, Static,
+    Adapt, Build, Count, Filter, Hashes, Insert, KeySource, Means, Merge, Overlap, Overload,
+    Persist, Remove, Repair, Static,
 };
 pub use filters::bloom::{BloomShape, SharedBloom};
 pub use filters::bloom_g::BloomGShape;
+pub use filters::broom::BroomShape;
 pub use filters::counting_bloom::CountingBloomShape;
 pub use filters::counting_quotient::CountingQuotientShape;
 pub use filters::cuckoo::CuckooShape;
@@ -61,7 +62,7 @@ pub use filters::removable_tinyset::RemovableTinySetShape;
 pub use filters::split_block_bloom::SplitBlockBloomShape;
 pub use filters::tinyset::TinySetShape;
 pub use filters::{
-    AnyFilter, Bloom, BloomG, CountingBloom, CountingQuotient, Cuckoo, HashCompaction, Kind,
+    AnyFilter, Bloom, BloomG, Broom, CountingBloom, CountingQuotient, Cuckoo, HashCompaction, Kind,
     Morton, Quotient, Registered, RemovableTinySet, SplitBlockBloom, TinySet,
 };
 pub use format::{Limits, Reader, Writer};

@@ -6,6 +6,7 @@
 
 pub mod bloom;
 pub mod bloom_g;
+pub mod broom;
 pub mod counting_bloom;
 pub mod counting_quotient;
 pub mod cuckoo;
@@ -17,13 +18,15 @@ pub mod split_block_bloom;
 mod tiny_block;
 pub mod tinyset;
 
+use std::ops::RangeInclusive;
+
 use format::{Reader, Writer};
 
 use crate::any::define_kinds;
 use crate::error::{Error, Full};
 use crate::filter::{
-    Build, Count, Filter, Insert, KeySource, Means, Merge, Overlap, Overload, Persist, Remove,
-    Static,
+    Adapt, Build, Count, Filter, Insert, KeySource, Means, Merge, Overlap, Overload, Persist,
+    Remove, Repair, Static,
 };
 use crate::hash::Hash;
 use crate::plan::{Capability, Figures, Goal, Setting, Settings, Shape, solve};
@@ -46,6 +49,7 @@ macro_rules! registry {
             9 morton Morton { insert remove } "Breslow, Jayasena 2018";
             10 tinyset TinySet { insert overload } "Einziger, Friedman 2015";
             11 removable_tinyset RemovableTinySet { insert remove overload } "Einziger, Friedman 2015";
+            19 broom Broom { insert remove adapt } "Bender et al. 2018";
         }
     };
 }
