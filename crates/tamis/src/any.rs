@@ -204,7 +204,7 @@ macro_rules! define_kinds {
                 )* }
             }
 
-            /// Where members lie that a key may be taken for, where the kind adapts: see
+            /// Where members lie that a repair must know, where the kind adapts: see
             /// [`Adapt::suspects`].
             #[allow(unused_variables)]
             pub fn suspects(&self, key: Hash) -> Result<RangeInclusive<u64>, Error> {

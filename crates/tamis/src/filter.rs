@@ -203,7 +203,7 @@ pub trait Overload: Insert {}
 /// A repair that is never made costs another false positive, no more. What is due need not be done at
 /// once, nor at all; without it, a filter that is attacked comes to say [`Repair::Impossible`].
 pub trait Adapt: Insert {
-    /// Where the members lie that `key` may be taken for: a range of `hi`.
+    /// Where the members lie that a repair of `key` must know: a range of `hi` around its own.
     fn suspects(&self, key: Hash) -> RangeInclusive<u64>;
 
     /// Told that `stranger` is no member, changes so that it is denied. `members` are those of

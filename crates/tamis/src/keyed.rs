@@ -172,7 +172,7 @@ impl<F: Count> Keyed<F> {
 }
 
 impl<F: Adapt> Keyed<F> {
-    /// Where the members lie that a key may be taken for: see [`Adapt::suspects`].
+    /// Where the members lie that a repair of a key must know: see [`Adapt::suspects`].
     pub fn suspects(&self, key: &(impl Key + ?Sized)) -> RangeInclusive<u64> {
         self.filter.suspects(self.hash(key))
     }

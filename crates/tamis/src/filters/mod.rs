@@ -4,12 +4,14 @@
 //! fuzz targets, `tamis filters`, `tamis plan`, `tamis bench`, `tamis demo` and the README's table
 //! follow from the line.
 
+pub mod adaptive_bloom;
 pub mod bloom;
 pub mod bloom_g;
 pub mod broom;
 pub mod counting_bloom;
 pub mod counting_quotient;
 pub mod cuckoo;
+mod digests;
 pub mod hash_compaction;
 pub mod morton;
 pub mod quotient;
@@ -50,6 +52,7 @@ macro_rules! registry {
             10 tinyset TinySet { insert overload } "Einziger, Friedman 2015";
             11 removable_tinyset RemovableTinySet { insert remove overload } "Einziger, Friedman 2015";
             19 broom Broom { insert remove adapt } "Bender et al. 2018";
+            20 adaptive_bloom AdaptiveBloom { insert adapt } "Bender et al. 2018";
         }
     };
 }

@@ -164,10 +164,10 @@ impl BroomShape {
         self.bins as f64 * classes_a_bin(self.buckets, self.remainder)
     }
 
-    /// This many bins of this kind for this many keys, with what they need beside them.
-    fn sized(layout: Layout, bins: u64, keys: u64) -> Result<Self, Error> {
+    /// This many bins for this many keys, where so many keys of a bin do not fit into it, with
+    /// what they need beside them.
+    fn sized(layout: Layout, bins: u64, over: f64, keys: u64) -> Result<Self, Error> {
         let Layout { b, s, r } = layout;
-        let over = binomial_mean(bins, keys, |n| n.saturating_sub(s.into()) as f64);
         let (_, group) = outside::groups(bins);
         let expected = over * group as f64;
         // Keys that overflow come in handfuls, one for each full bin: four times the variance.
@@ -175,7 +175,7 @@ impl BroomShape {
             / (f64::from(outside::prints_a_line(r)) * OVERFLOW_LOAD);
         let lines = (lines.ceil() as u64).clamp(1, outside::GROUP);
         let stash = (over * bins as f64 * SPILT).ceil().min(MAX_STASH as f64 / 2.0) as u64;
-        let stash = (STASH + stash + stash / 2).next_multiple_of(4);
+        let stash = (STASH + stash).next_multiple_of(4);
         Self::new(bins, b, s, r, lines, stash, keys)
     }
 }
@@ -183,9 +183,59 @@ impl BroomShape {
 /// Prints of an overflow line to expect, of those that it has room for.
 const OVERFLOW_LOAD: f64 = 0.66;
 /// Entries of the stash for each print outside of its bin, and those that there are always.
-const SPILT: f64 = 0.06;
+const SPILT: f64 = 0.09;
 const STASH: u64 = 16;
 
+/// The fewest buckets that make so many classes a bin.
+fn buckets(classes: f64, r: u32) -> u32 {
+    (classes / f64::from(r).exp2()).ceil().clamp(MIN_BUCKETS.into(), 64.0) as u32
+}
+
+/// How to divide a bin: slots, bits of a remainder, the mean number of its keys, and of those that do
+/// not fit.
+///
+/// It depends on the rate alone, and is chosen from the same ways for every rate. So more keys, or
+/// a better rate, never take less memory, and planning backwards is possible.
+struct Way {
+    s: u32,
+    r: u32,
+    load: f64,
+    over: f64,
+}
+
+impl Way {
+    /// The one that takes the fewest bits a key.
+    fn best(fpr: f64) -> Option<Self> {
+        const LOADS: u32 = 64;
+        const MANY: u64 = 1 << 40;
+        let about = (-fpr.log2()).ceil() as u32;
+        let mut best = None::<(f64, Self)>;
+        for r in about.saturating_sub(1).max(1)..=(about + 2).min(MAX_REMAINDER) {
+            for s in Layout::most_slots(MAX_BUCKETS, r)..=Layout::most_slots(MIN_BUCKETS, r) {
+                for step in 0..=LOADS {
+                    let load = f64::from(s) * (0.76 + 0.26 * f64::from(step) / f64::from(LOADS));
+                    let b = buckets(load / -(-fpr).ln_1p(), r);
+                    if b > MAX_BUCKETS || Layout::most_slots(b, r) < s {
+                        break;
+                    }
+                    let over = binomial_mean(MANY, (load * MANY as f64) as u64, |n| {
+                        n.saturating_sub(s.into()) as f64
+                    });
+                    let far = f64::from(s * Layout { b, s, r }.far());
+                    let outside = 512.0 / (f64::from(outside::prints_a_line(r)) * OVERFLOW_LOAD)
+                        + 128.0 * SPILT;
+                    let bits = (512.0 + far + over * outside) / load;
+                    if best.as_ref().is_none_or(|(least, _)| bits < *least) {
+                        best = Some((bits, Self { s, r, load, over }));
+                    }
+                }
+            }
+        }
+        best.map(|(_, way)| way)
+    }
+}
+
+const MIN_BUCKETS: u32 = 16;
 /// No shape is poorer: a bin of 64 slots, which is the most, has bits enough for this rate.
 const POOREST: f64 = 0.035;
 
@@ -196,36 +246,20 @@ fn classes_a_bin(buckets: u32, remainder: u32) -> f64 {
 impl Shape for BroomShape {
     fn fit_with(keys: u64, fpr: f64, _: &Settings) -> Result<Self, Error> {
         let fpr = fpr.min(POOREST);
+        let way = Way::best(fpr).ok_or(Error::Unreachable {
+            why: "a broom filter has remainders of at most 40 bits",
+        })?;
         // fpr = 1 - (1 - 1/classes)^keys, solved for the classes.
         let share = -((-fpr).ln_1p() / keys.max(1) as f64).exp_m1();
-        let about = (-fpr.log2()).ceil() as u32;
-        let mut best = None::<(u64, Self)>;
-        for r in about.saturating_sub(1).max(1)..=(about + 1).min(MAX_REMAINDER) {
-            for b in 16..=MAX_BUCKETS {
-                let layout = Layout { b, s: Layout::most_slots(b, r), r };
-                let most = (1.0 / (share * classes_a_bin(b, r))).ceil().max(1.0);
-                // The load that the rate allows: with much less a bin is wasted, and much more is
-                // better had with fewer buckets.
-                let load = keys as f64 / most / f64::from(layout.s);
-                if keys as f64 > 4096.0 && !(0.7..1.15).contains(&load) || most > MAX_BINS as f64 {
-                    continue;
-                }
-                for step in 0..=16 {
-                    let load = f64::from(layout.s) * (0.76 + 0.015 * f64::from(step));
-                    let bins = (keys as f64 / load).ceil().max(most) as u64;
-                    let Ok(shape) = Self::sized(layout, bins, keys) else { continue };
-                    let bytes = shape.bytes();
-                    if best.as_ref().is_none_or(|(least, _)| bytes < *least) {
-                        best = Some((bytes, shape));
-                    }
-                    if bins as f64 <= most {
-                        break;
-                    }
-                }
+        let mut bins = (keys as f64 / way.load).ceil().max(1.0);
+        loop {
+            let b = buckets(1.0 / (share * bins), way.r);
+            if Layout::most_slots(b.min(MAX_BUCKETS), way.r) >= way.s && b <= MAX_BUCKETS {
+                let layout = Layout { b, s: way.s, r: way.r };
+                return Self::sized(layout, bins as u64, way.over, keys);
             }
+            bins += 1.0; // what rounding left out
         }
-        let why = "a broom filter has remainders of at most 40 bits";
-        best.map(|(_, shape)| shape).ok_or(Error::Unreachable { why })
     }
 
     fn keys(&self) -> u64 {
