@@ -50,6 +50,7 @@ pub use filter::{
     Persist, Remove, Repair, Static,
 };
 pub use filters::adaptive_bloom::AdaptiveBloomShape;
+pub use filters::adaptive_quotient::AdaptiveQuotientShape;
 pub use filters::bloom::{BloomShape, SharedBloom};
 pub use filters::bloom_g::BloomGShape;
 pub use filters::broom::BroomShape;
@@ -63,8 +64,9 @@ pub use filters::removable_tinyset::RemovableTinySetShape;
 pub use filters::split_block_bloom::SplitBlockBloomShape;
 pub use filters::tinyset::TinySetShape;
 pub use filters::{
-    AdaptiveBloom, AnyFilter, Bloom, BloomG, Broom, CountingBloom, CountingQuotient, Cuckoo,
-    HashCompaction, Kind, Morton, Quotient, Registered, RemovableTinySet, SplitBlockBloom, TinySet,
+    AdaptiveBloom, AdaptiveQuotient, AnyFilter, Bloom, BloomG, Broom, CountingBloom,
+    CountingQuotient, Cuckoo, HashCompaction, Kind, Morton, Quotient, Registered, RemovableTinySet,
+    SplitBlockBloom, TinySet,
 };
 pub use format::{Limits, Reader, Writer};
 pub use hash::{Hash, HashId, Hasher, Key, Probes};

@@ -591,9 +591,11 @@ mod tests {
         let mut filter = AdaptiveBloom::build(shape, &members[..5000]).unwrap();
         let mut reached = [0; 5];
         // Keys come in all the while: into dead cells too.
-        for (i, x) in hashes(1, 1 << 40..(1 << 40) + 15_000).into_iter().enumerate() {
-            filter.insert(members[5000 + i]).unwrap();
-            let present = &members[..=5000 + i];
+        for (i, x) in hashes(1, 1 << 40..(1 << 40) + 30_000).into_iter().enumerate() {
+            if let Some(key) = members.get(5000 + i) {
+                filter.insert(*key).unwrap();
+            }
+            let present = &members[..members.len().min(5001 + i)];
             while let Some(level) = filter.now.level_of(&filter.shape, x) {
                 reached[level] += 1;
                 let range = filter.suspects(x);
@@ -608,7 +610,7 @@ mod tests {
             }
         }
         assert!(
-            reached[0] > 1000 && reached[1] > 20 && filter.now.state[6] > 0,
+            reached[0] > 1000 && reached[1] > 10 && filter.now.state[6] > 0,
             "{reached:?} {:?}",
             filter.now.state
         );

@@ -5,6 +5,7 @@
 //! follow from the line.
 
 pub mod adaptive_bloom;
+pub mod adaptive_quotient;
 pub mod bloom;
 pub mod bloom_g;
 pub mod broom;
@@ -53,6 +54,7 @@ macro_rules! registry {
             11 removable_tinyset RemovableTinySet { insert remove overload } "Einziger, Friedman 2015";
             19 broom Broom { insert remove adapt } "Bender et al. 2018";
             20 adaptive_bloom AdaptiveBloom { insert adapt } "Bender et al. 2018";
+            21 adaptive_quotient AdaptiveQuotient { insert remove adapt } "Bender et al. 2018";
         }
     };
 }

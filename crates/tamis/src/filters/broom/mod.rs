@@ -186,6 +186,9 @@ const OVERFLOW_LOAD: f64 = 0.66;
 const SPILT: f64 = 0.09;
 const STASH: u64 = 16;
 
+/// Fewer buckets would have crowded runs.
+const MIN_BUCKETS: u32 = 16;
+
 /// The fewest buckets that make so many classes a bin.
 fn buckets(classes: f64, r: u32) -> u32 {
     (classes / f64::from(r).exp2()).ceil().clamp(MIN_BUCKETS.into(), 64.0) as u32
@@ -194,8 +197,8 @@ fn buckets(classes: f64, r: u32) -> u32 {
 /// How to divide a bin: slots, bits of a remainder, the mean number of its keys, and of those that do
 /// not fit.
 ///
-/// It depends on the rate alone, and is chosen from the same ways for every rate. So more keys, or
-/// a better rate, never take less memory, and planning backwards is possible.
+/// There are the same ways for every number of keys, and the better the rate the fewer of them. So
+/// more keys, or a better rate, never take less memory, and planning backwards is possible.
 struct Way {
     s: u32,
     r: u32,
@@ -204,12 +207,11 @@ struct Way {
 }
 
 impl Way {
-    /// The one that takes the fewest bits a key.
-    fn best(fpr: f64) -> Option<Self> {
+    /// Those that reach a rate.
+    fn each(fpr: f64, mut see: impl FnMut(Self)) {
         const LOADS: u32 = 64;
         const MANY: u64 = 1 << 40;
         let about = (-fpr.log2()).ceil() as u32;
-        let mut best = None::<(f64, Self)>;
         for r in about.saturating_sub(1).max(1)..=(about + 2).min(MAX_REMAINDER) {
             for s in Layout::most_slots(MAX_BUCKETS, r)..=Layout::most_slots(MIN_BUCKETS, r) {
                 for step in 0..=LOADS {
@@ -218,24 +220,15 @@ impl Way {
                     if b > MAX_BUCKETS || Layout::most_slots(b, r) < s {
                         break;
                     }
-                    let over = binomial_mean(MANY, (load * MANY as f64) as u64, |n| {
-                        n.saturating_sub(s.into()) as f64
-                    });
-                    let far = f64::from(s * Layout { b, s, r }.far());
-                    let outside = 512.0 / (f64::from(outside::prints_a_line(r)) * OVERFLOW_LOAD)
-                        + 128.0 * SPILT;
-                    let bits = (512.0 + far + over * outside) / load;
-                    if best.as_ref().is_none_or(|(least, _)| bits < *least) {
-                        best = Some((bits, Self { s, r, load, over }));
-                    }
+                    let left = |n: u64| n.saturating_sub(s.into()) as f64;
+                    let over = binomial_mean(MANY, (load * MANY as f64) as u64, left);
+                    see(Self { s, r, load, over });
                 }
             }
         }
-        best.map(|(_, way)| way)
     }
 }
 
-const MIN_BUCKETS: u32 = 16;
 /// No shape is poorer: a bin of 64 slots, which is the most, has bits enough for this rate.
 const POOREST: f64 = 0.035;
 
@@ -246,20 +239,27 @@ fn classes_a_bin(buckets: u32, remainder: u32) -> f64 {
 impl Shape for BroomShape {
     fn fit_with(keys: u64, fpr: f64, _: &Settings) -> Result<Self, Error> {
         let fpr = fpr.min(POOREST);
-        let way = Way::best(fpr).ok_or(Error::Unreachable {
-            why: "a broom filter has remainders of at most 40 bits",
-        })?;
         // fpr = 1 - (1 - 1/classes)^keys, solved for the classes.
         let share = -((-fpr).ln_1p() / keys.max(1) as f64).exp_m1();
-        let mut bins = (keys as f64 / way.load).ceil().max(1.0);
-        loop {
-            let b = buckets(1.0 / (share * bins), way.r);
-            if Layout::most_slots(b.min(MAX_BUCKETS), way.r) >= way.s && b <= MAX_BUCKETS {
-                let layout = Layout { b, s: way.s, r: way.r };
-                return Self::sized(layout, bins as u64, way.over, keys);
+        let mut best = None::<(u64, Self)>;
+        Way::each(fpr, |way| {
+            let mut bins = (keys as f64 / way.load).ceil().max(1.0);
+            let layout = loop {
+                let b = buckets(1.0 / (share * bins), way.r);
+                if b <= MAX_BUCKETS && Layout::most_slots(b, way.r) >= way.s {
+                    break Layout { b, s: way.s, r: way.r };
+                }
+                bins += 1.0; // what rounding left out
+            };
+            if let Ok(shape) = Self::sized(layout, bins as u64, way.over, keys) {
+                let bytes = shape.bytes();
+                if best.as_ref().is_none_or(|(least, _)| bytes < *least) {
+                    best = Some((bytes, shape));
+                }
             }
-            bins += 1.0; // what rounding left out
-        }
+        });
+        let why = "a broom filter has remainders of at most 40 bits";
+        best.map(|(_, shape)| shape).ok_or(Error::Unreachable { why })
     }
 
     fn keys(&self) -> u64 {
