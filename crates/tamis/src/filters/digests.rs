@@ -140,7 +140,7 @@ mod tests {
                 [(mix(step + 1) % 4) as usize];
             let count = model.entry(digest.max(1)).or_default();
             assert_eq!(digests.contains(digest), *count > 0);
-            if mix(step + 2) % 2 == 0 && digests.len < 90 {
+            if mix(step + 2).is_multiple_of(2) && digests.len < 90 {
                 digests.insert(digest).unwrap();
                 *count += 1;
             } else {

@@ -128,7 +128,7 @@ impl Outside {
     fn pack(&self, bin: u64, print: &Print) -> u64 {
         let more = print.len - self.r;
         let code = 1 << more | if more == 0 { 0 } else { print.tail << self.r >> (64 - more) };
-        let place = bin % self.group << BUCKET_BITS | u64::from(print.bucket);
+        let place = (bin % self.group) << BUCKET_BITS | u64::from(print.bucket);
         (place << self.r | print.tail >> (64 - self.r)) << (CHUNK + 1) | code
     }
 
@@ -147,7 +147,7 @@ impl Outside {
     /// All different prints of a bucket, and where they are.
     pub(super) fn each(&self, bin: u64, bucket: u32, mut found: impl FnMut(At, Print)) {
         let line = self.line(bin, bucket);
-        let place = bin % self.group << BUCKET_BITS | u64::from(bucket);
+        let place = (bin % self.group) << BUCKET_BITS | u64::from(bucket);
         for index in 0..prints_a_line(self.r) {
             let entry = self.entry(line, index);
             if entry != 0 && entry >> (self.r + CHUNK + 1) == place {

@@ -144,7 +144,7 @@ fn random_operations_with_repairs_and_sweeps_and_moves() {
         // Few different low halves make whole bins collide.
         let key = |random: &mut Random| {
             let word = mix(random.below(keys * 3));
-            Hash { hi: word, lo: if word % 3 == 0 { word % 64 } else { mix(word) } }
+            Hash { hi: word, lo: if word.is_multiple_of(3) { word % 64 } else { mix(word) } }
         };
         let (mut repairs, mut moves) = ([0; 4], 0);
         for step in 0..20_000u32 {
@@ -218,6 +218,37 @@ fn what_was_told_apart_stays_apart() {
     assert!(repaired.len() > 100);
 }
 
+/// Strangers asked for again and again: all denied in the end if they are half of the working set,
+/// and if they are four times as many still no more than the rate allows.
+#[test]
+fn a_working_set_is_learnt() {
+    let members = hashes(12, 0..2000);
+    let shape = BroomShape::fit(2000, 0.035).unwrap();
+    let mut store = Store::default();
+    members.iter().for_each(|key| store.put(*key));
+    for (part, most) in [(0.5, 0.005), (4.0, 1.0)] {
+        let mut filter = Broom::build(shape.clone(), &members[..]).unwrap();
+        let count = (filter.working_set() * part) as u64;
+        let strangers = hashes(12, 1 << 40..(1 << 40) + count);
+        let mut passed = 0;
+        for _ in 0..12 {
+            passed = 0;
+            for x in &strangers {
+                if filter.contains(*x) {
+                    passed += 1;
+                    filter.adapt(*x, &store.members(filter.suspects(*x)));
+                    while let Some(range) = filter.due() {
+                        filter.renew(&store.members(range));
+                    }
+                }
+            }
+        }
+        let share = f64::from(passed) / count as f64 / shape.fpr_at(2000);
+        println!("{count} strangers, in the end {share:.3} of the rate");
+        assert!(share <= most, "{part} of the working set: {share} of the rate");
+    }
+}
+
 /// Lemma 5: after as many false positives as there are keys every key is under another function;
 /// here two are swept for each, so half as many do.
 #[test]
@@ -268,7 +299,7 @@ fn salts_run_out_without_harm() {
         }
     }
     assert!(outcomes[Repair::Rehashed as usize] > 60 && outcomes[Repair::Impossible as usize] > 0);
-    while let Some(_) = filter.due() {
+    while filter.due().is_some() {
         filter.renew(&members);
         filter.validate().unwrap();
     }
