@@ -359,7 +359,7 @@ impl Task for Ask<'_> {
 
     #[inline(always)]
     fn work(self, bits: impl Bits) -> bool {
-        self.0.yard(self.1).contains(bits, self.1)
+        self.0.yard(self.1).contains::<true>(bits, self.1)
     }
 }
 
@@ -375,7 +375,7 @@ impl Task for AskEach<'_> {
         for (i, (batch, out)) in keys.chunks(BATCH).zip(out.chunks_mut(BATCH)).enumerate() {
             fetch(keys.get((i + 1) * BATCH..).unwrap_or(&[]));
             for (key, out) in batch.iter().zip(out) {
-                *out = filter.yard(*key).contains(bits, *key);
+                *out = filter.yard(*key).contains::<false>(bits, *key);
             }
         }
     }

