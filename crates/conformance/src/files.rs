@@ -140,6 +140,15 @@ pub fn exercise(filter: &mut Keyed<AnyFilter>, random: &mut Random, queries: usi
             }
         }
         assert_eq!(filter.remove(*key).is_ok(), can(Capability::Remove));
+        let suspects = filter.suspects(*key);
+        assert_eq!(suspects.is_ok(), can(Capability::Adapt));
+        if let Ok(range) = suspects {
+            let members = [*range.start(), *range.end()].map(|hi| Hash { hi, lo: random.word() });
+            filter.adapt(*key, &members).expect("it adapts");
+            if filter.due().expect("it adapts").is_some() {
+                filter.renew(&members).expect("it adapts");
+            }
+        }
     }
     let copy = filter.clone();
     match filter.merge(&copy) {

@@ -13,6 +13,7 @@
 //! | `operations.rs` | what each capability promises |
 //! | `statics.rs` | a static kind sees a set: order, copies, threads do not show |
 //! | `maps.rs` | every key has its value, and keeps it whatever becomes of the others |
+//! | `adapt.rs` | whoever was let in by mistake is not let in again, at no member's expense |
 //! | `files.rs` | bytes are kept for ever; damage is noticed; hostile files are harmless |
 //! | `limits.rs` | absurd wishes are refused; the planner agrees with itself |
 //! | `allocation.rs` | memory is what the shape states, counted by the allocator |
@@ -22,6 +23,7 @@
 //!
 //! Tests run with [`Effort::Quick`] unless `TAMIS_SOAK=1` is set; `cargo xtask soak` sets it.
 
+pub mod adapt;
 pub mod allocation;
 pub mod attack;
 pub mod files;
@@ -169,6 +171,16 @@ macro_rules! suite {
                 values_that_cannot_be_are_refused
                 degenerate_hashes_have_values
                 random_sets_agree_with_a_map);
+        }
+    };
+    (@can adapt $type:ident) => {
+        mod adapt {
+            $crate::suite!(@tests adapt $type
+                what_got_in_once_does_not_again
+                the_rate_is_sustained
+                random_operations_with_repairs_agree_with_the_store
+                a_stranger_that_is_denied_needs_no_repair
+                suspects_are_all_that_matter);
         }
     };
     (@can overload $type:ident) => {

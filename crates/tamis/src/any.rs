@@ -270,6 +270,48 @@ macro_rules! define_kinds {
                 )* }
             }
 
+            /// Where members lie that a repair must know, where the kind adapts: see
+            /// [`Adapt::suspects`].
+            #[allow(unused_variables)]
+            pub fn suspects(&self, key: Hash) -> Result<RangeInclusive<u64>, Error> {
+                match self { $(
+                    Self::$type(filter) => {
+                        define_kinds!(@if adapt in [$($can)*] { Ok(filter.suspects(key)) } $type Adapt)
+                    }
+                )* }
+            }
+
+            /// Makes it deny a stranger, where the kind adapts: see [`Adapt::adapt`].
+            #[allow(unused_variables)]
+            pub fn adapt(&mut self, stranger: Hash, members: &[Hash]) -> Result<Repair, Error> {
+                match self { $(
+                    Self::$type(filter) => define_kinds!(@if adapt in [$($can)*] {
+                        Ok(filter.adapt(stranger, members))
+                    } $type Adapt),
+                )* }
+            }
+
+            /// What is to be renewed, where the kind adapts: see [`Adapt::due`].
+            pub fn due(&self) -> Result<Option<RangeInclusive<u64>>, Error> {
+                #[allow(unused_variables)]
+                match self { $(
+                    Self::$type(filter) => {
+                        define_kinds!(@if adapt in [$($can)*] { Ok(filter.due()) } $type Adapt)
+                    }
+                )* }
+            }
+
+            /// Renews these members, where the kind adapts: see [`Adapt::renew`].
+            #[allow(unused_variables)]
+            pub fn renew(&mut self, members: &[Hash]) -> Result<(), Error> {
+                match self { $(
+                    Self::$type(filter) => define_kinds!(@if adapt in [$($can)*] {
+                        filter.renew(members);
+                        Ok(())
+                    } $type Adapt),
+                )* }
+            }
+
             /// Takes in the keys of `other`, where the kind can: see [`Merge::merge`].
             #[allow(unused_variables)]
             pub fn merge(&mut self, other: &Self) -> Result<(), Error> {
@@ -326,6 +368,7 @@ macro_rules! define_kinds {
     (@capability merge) => { Capability::Merge };
     (@capability overlap) => { Capability::Overlap };
     (@capability overload) => { Capability::Overload };
+    (@capability adapt) => { Capability::Adapt };
     (@capability static) => { Capability::Static };
     (@capability map) => { Capability::Map };
 
@@ -336,6 +379,7 @@ macro_rules! define_kinds {
     (@claim merge $type:ident) => { { const fn is<T: Merge>() {} is::<$type>(); } };
     (@claim overlap $type:ident) => { { const fn is<T: Overlap>() {} is::<$type>(); } };
     (@claim map $type:ident) => { { const fn is<T: Map>() {} is::<$type>(); } };
+    (@claim adapt $type:ident) => { { const fn is<T: Adapt>() {} is::<$type>(); } };
     (@claim static $type:ident) => { { const fn is<T: Static>() {} is::<$type>(); } };
     (@claim overload $type:ident) => { { const fn is<T: Overload>() {} is::<$type>(); } };
 
@@ -346,6 +390,7 @@ macro_rules! define_kinds {
     (@if merge in [merge $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
     (@if overlap in [overlap $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
     (@if map in [map $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
+    (@if adapt in [adapt $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
     (@if static in [static $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
     (@if $can:ident in [$other:ident $($rest:ident)*] $body:block $type:ident $name:ident) => {
         define_kinds!(@if $can in [$($rest)*] $body $type $name)

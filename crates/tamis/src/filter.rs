@@ -4,6 +4,7 @@
 //! keys; [`AnyFilter`](crate::AnyFilter) is a filter whose kind is known only when the program runs.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use format::{Reader, Writer};
@@ -234,6 +235,59 @@ pub trait Overlap: Merge {
 /// Is not [`Full`] when it holds the keys it was made for: it takes more, and lets more strangers
 /// in. [`Shape::fpr_at`] says how many more.
 pub trait Overload: Insert {}
+
+/// Mends its mistakes, with the help of whoever keeps the keys.
+///
+/// A filter stands before a store that knows every member. The store keeps an index of its keys by
+/// the `hi` half of their hashes; it is all that a repair asks for:
+///
+/// ```text
+///  contains(x): yes ──► the store: no such key      x is a false positive
+///  suspects(x) ──► a range of hi ──► the store      the members in it
+///  adapt(x, members)                                x is denied from now on
+///  while due() is a range ──► the store             the members in it
+///      renew(members)                               old repairs make room for new ones
+/// ```
+///
+/// *Members of a range* are the hashes of all keys that were inserted and not removed and whose `hi`
+/// lies in it, each as often as it was inserted, in any order. Whoever leaves one out takes it out of
+/// the filter, and whoever adds one puts it in: what is inserted, or being inserted, at the same time
+/// must be among them. Others outside of the range do no harm.
+///
+/// A repair that is never made costs another false positive, no more. What is due need not be done at
+/// once, nor at all; without it, a filter that is attacked comes to say [`Repair::Impossible`].
+pub trait Adapt: Insert {
+    /// Where the members lie that a repair of `key` must know: a range of `hi` around its own.
+    fn suspects(&self, key: Hash) -> RangeInclusive<u64>;
+
+    /// Told that `stranger` is no member, changes so that it is denied. `members` are those of
+    /// [`suspects`](Adapt::suspects).
+    ///
+    /// [`Filter::len`] follows what the members are: it goes down if the filter held what is no
+    /// member, and up if it lacked one.
+    fn adapt(&mut self, stranger: Hash, members: &[Hash]) -> Repair;
+
+    /// The range whose members are to be renewed next, if it is time.
+    fn due(&self) -> Option<RangeInclusive<u64>>;
+
+    /// Forgets what was learnt of these members, which are those of [`due`](Adapt::due), and
+    /// represents them anew.
+    fn renew(&mut self, members: &[Hash]);
+}
+
+/// What came of [`Adapt::adapt`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repair {
+    /// The stranger was denied already.
+    NotNeeded,
+    /// It is denied: more is remembered of the members it was taken for.
+    Extended,
+    /// It is denied: these members are represented anew, and earlier repairs among them are
+    /// forgotten.
+    Rehashed,
+    /// It is let in as before: nothing tells it from a member, or there is no room to.
+    Impossible,
+}
 
 /// Can be saved and opened.
 pub trait Persist: Filter + Sized {

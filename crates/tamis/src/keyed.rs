@@ -1,13 +1,15 @@
 //! A hasher in front of a filter: what users hold.
 
 use std::io::{Read, Write};
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use format::{Header, Limits, Reader, Writer};
 
 use crate::error::{Error, Full};
 use crate::filter::{
-    Build, Count, Filter, Hashes, Insert, Map, Means, Merge, Overlap, Persist, Remove,
+    Adapt, Build, Count, Filter, Hashes, Insert, Map, Means, Merge, Overlap, Persist, Remove,
+    Repair,
 };
 use crate::filters::{AnyFilter, Kind, Registered};
 use crate::hash::{Hash, HashId, Hasher, Key};
@@ -206,6 +208,18 @@ impl<F: Map> Keyed<F> {
     /// Gives a key of the set another value: see [`Map::set`].
     pub fn set(&mut self, key: &(impl Key + ?Sized), value: u64) -> Result<Option<u64>, Error> {
         self.filter.set(self.hash(key), value)
+    }
+}
+
+impl<F: Adapt> Keyed<F> {
+    /// Where the members lie that a repair of a key must know: see [`Adapt::suspects`].
+    pub fn suspects(&self, key: &(impl Key + ?Sized)) -> RangeInclusive<u64> {
+        self.filter.suspects(self.hash(key))
+    }
+
+    /// Told that a key is no member, denies it from now on: see [`Adapt::adapt`].
+    pub fn adapt(&mut self, stranger: &(impl Key + ?Sized), members: &[Hash]) -> Repair {
+        self.filter.adapt(self.hash(stranger), members)
     }
 }
 

@@ -21,7 +21,8 @@
 //!
 //! * [`Keyed<F>`] is what you hold: a [`Hasher`] and a filter. It takes strings, bytes and integers.
 //! * The [filters] deal in [`Hash`](struct@Hash)es: 128 bits a key. What they can do are traits: [`Insert`],
-//!   [`Remove`], [`Count`], [`Merge`], [`Overlap`], [`Overload`], [`Static`], [`Map`], [`Persist`].
+//!   [`Remove`], [`Count`], [`Merge`], [`Overlap`], [`Overload`], [`Static`], [`Map`], [`Adapt`],
+//!   [`Persist`].
 //! * A [`Shape`] is a filter's geometry. [`plan::solve`] finds it from any two of keys, false
 //!   positive rate and bytes; [`plan::recommend`] compares the kinds.
 //! * [`AnyFilter`] and [`Kind`] serve where the kind is known only when the program runs.
@@ -46,13 +47,16 @@ pub mod plan;
 
 pub use error::{Error, Full};
 pub use filter::{
-    Build, Count, EntrySource, Filter, Hashes, Insert, KeySource, Map, Means, Merge, Overlap,
-    Overload, Persist, Remove, Static,
+    Adapt, Build, Count, EntrySource, Filter, Hashes, Insert, KeySource, Map, Means, Merge,
+    Overlap, Overload, Persist, Remove, Repair, Static,
 };
+pub use filters::adaptive_bloom::AdaptiveBloomShape;
+pub use filters::adaptive_quotient::AdaptiveQuotientShape;
 pub use filters::binary_fuse::BinaryFuseShape;
 pub use filters::bloom::{BloomShape, SharedBloom};
 pub use filters::bloom_g::BloomGShape;
 pub use filters::bloomier::BloomierShape;
+pub use filters::broom::BroomShape;
 pub use filters::counting_bloom::CountingBloomShape;
 pub use filters::counting_quotient::CountingQuotientShape;
 pub use filters::cuckoo::CuckooShape;
@@ -66,9 +70,9 @@ pub use filters::split_block_bloom::SplitBlockBloomShape;
 pub use filters::tinyset::TinySetShape;
 pub use filters::xor::XorShape;
 pub use filters::{
-    AnyFilter, BinaryFuse, Bloom, BloomG, Bloomier, CountingBloom, CountingQuotient, Cuckoo,
-    Guarded, HashCompaction, Kind, Morton, Quotient, Registered, RemovableTinySet, Ribbon,
-    SplitBlockBloom, TinySet, Xor,
+    AdaptiveBloom, AdaptiveQuotient, AnyFilter, BinaryFuse, Bloom, BloomG, Bloomier, Broom,
+    CountingBloom, CountingQuotient, Cuckoo, Guarded, HashCompaction, Kind, Morton, Quotient,
+    Registered, RemovableTinySet, Ribbon, SplitBlockBloom, TinySet, Xor,
 };
 pub use format::{Limits, Reader, Writer};
 pub use hash::{Hash, HashId, Hasher, Key, Probes};

@@ -4,13 +4,17 @@
 //! fuzz targets, `tamis filters`, `tamis plan`, `tamis bench`, `tamis demo` and the README's table
 //! follow from the line.
 
+pub mod adaptive_bloom;
+pub mod adaptive_quotient;
 pub mod binary_fuse;
 pub mod bloom;
 pub mod bloom_g;
 pub mod bloomier;
+pub mod broom;
 pub mod counting_bloom;
 pub mod counting_quotient;
 pub mod cuckoo;
+mod digests;
 pub mod guarded;
 pub mod hash_compaction;
 pub mod morton;
@@ -24,13 +28,15 @@ mod tiny_block;
 pub mod tinyset;
 pub mod xor;
 
+use std::ops::RangeInclusive;
+
 use format::{Reader, Writer};
 
 use crate::any::define_kinds;
 use crate::error::{Error, Full};
 use crate::filter::{
-    Build, Count, EntrySource, Filter, Insert, KeySource, Map, Means, Merge, Overlap, Overload,
-    Persist, Remove, Static,
+    Adapt, Build, Count, EntrySource, Filter, Insert, KeySource, Map, Means, Merge, Overlap,
+    Overload, Persist, Remove, Repair, Static,
 };
 use crate::hash::Hash;
 use crate::plan::{Capability, Figures, Goal, Setting, Settings, Shape, solve};
@@ -58,6 +64,9 @@ macro_rules! registry {
             14 ribbon Ribbon { static } "Dillinger, Walzer 2021; with Hübschle-Schneider, Sanders 2022";
             15 bloomier Bloomier { static map } "Chazelle, Kilian, Rubinfeld, Tal 2004";
             16 guarded Guarded { static } "Chazelle et al. 2004; Bender et al. 2018";
+            19 broom Broom { insert remove adapt } "Bender et al. 2018";
+            20 adaptive_bloom AdaptiveBloom { insert adapt } "Bender et al. 2018";
+            21 adaptive_quotient AdaptiveQuotient { insert remove adapt } "Bender et al. 2018";
         }
     };
 }

@@ -1,0 +1,602 @@
+//! The broom filter: it is told of each stranger it let in, and does not let it in again.
+//!
+//! ```text
+//!  hash.hi ──► bin: a cache line     │ head │ index │ ends │ remainders … ──►    ◄── extensions │
+//!  hash.lo ──► bucket, remainder,      │
+//!              then more bits          └ a full one: │ overflow line of its group │ ──► stash
+//!
+//!  a key's fingerprint      bin · bucket · remainder           a prefix of all its bits
+//!  once x was taken for y   bin · bucket · remainder · 01      long enough to tell y from x
+//! ```
+//!
+//! A stranger passes if some fingerprint is a prefix of its bits. Whoever keeps the keys then finds
+//! that it is none, and says so: [`Adapt::adapt`]. The filter names the range of hashes its bin
+//! covers, is given the members in it, and lengthens the fingerprints that matched. A bin has room
+//! for a handful of that; then it gets a new hash function, its *salt*, and begins anew from the
+//! members it was given anyway. For every false positive two keys more are due to be swept: bin
+//! after bin comes under the next hash function, and what it had learnt of old strangers is
+//! dropped. So space is bounded for ever, and a stranger's chance is at most the stated rate,
+//! whatever was asked before and whatever came of it.
+//!
+//! | figure | |
+//! | --- | --- |
+//! | bits a key | 10.4 at 2^-6, 12.9 at 2^-8, 18.1 at 2^-12, all counted, extensions included |
+//! | cache lines | 1.02 on average at 2^-8: a second where a bin overflows and the bucket is its last |
+//! | building | 1 line a key |
+//! | failure | none by bad luck: what fits nowhere else goes to a stash, which grows if it must |
+//! | rates | 3.5 % at the most, which takes no more memory than a poorer one would; 2^-40 at the least |
+//!
+//! `bin.rs` draws a bin, `outside.rs` what does not fit into one, `yard.rs` has the operations on
+//! both, `resize.rs` moves all to a larger table, bin after bin, by the same sweep.
+//!
+//! Below about [`Broom::working_set`] strangers asked again and again it comes to say no to each of
+//! them. Above, it forgets some before they return, and lets in as many as any filter of its rate,
+//! not more. Removing a key and inserting it again forgets what was learnt of its neighbours. What is
+//! hidden is the hash: use [`HashId::Secure`](crate::HashId::Secure) where strangers are chosen by
+//! somebody who wishes you ill. How long an answer takes is not hidden.
+//!
+//! Removing takes the longest fingerprint that matches. Removing what was never inserted may take
+//! a member's with it, as in every table of fingerprints.
+//!
+//! Bender, Farach-Colton, Goswami, Johnson, McCauley, Singh, *Bloom Filters, Adaptivity, and the
+//! Dictionary Problem*, 2018. Differences: its groups are larger than any filter, so sizes here come
+//! from the distribution of keys over bins. A bin overflows from its last bucket, and takes keys back
+//! when it has room. Fingerprints may be prefixes of each other, since the longest is removed first:
+//! inserting never asks for a key. A bin stays the same for ever while its function changes: keys in
+//! the order of their hashes serve repair and sweep, and each bin knows which function it is under.
+//! That costs a little: a stranger that has failed in many functions is likelier to be in a crowded
+//! bin, and passes with up to 1.02 of the mean rate. For wide remainders the paper has a second
+//! table of colliding keys; here all that match in their first 8 bits are compared.
+
+mod bin;
+mod outside;
+mod resize;
+#[cfg(test)]
+mod tests;
+mod yard;
+
+use std::ops::RangeInclusive;
+
+use bits::select::{Bits, Task, run};
+use format::{Reader, Writer};
+
+use self::bin::{Layout, MAX_BUCKETS, MAX_REMAINDER, WORDS};
+use self::resize::Move;
+use self::yard::Yard;
+use super::{binomial_mean, build_by_inserting};
+use crate::error::{Error, Full};
+use crate::filter::{Adapt, Build, Filter, Insert, KeySource, Persist, Remove, Repair};
+use crate::hash::Hash;
+use crate::plan::{Figures, MAX_KEYS, Settings, Shape};
+
+const MAX_BINS: u64 = outside::MAX_BINS;
+const MAX_STASH: u64 = 1 << 40;
+/// Fields of a shape in a file.
+const FIELDS: usize = 8;
+/// Keys swept for each false positive. Two make a bin come under six salts between two sweeps, at
+/// most 25 seen; one would make it twelve, and the last of 64 be reached.
+const SWEPT: u64 = 2;
+/// Keys of a batch whose memory is asked for while the batch before it is worked on.
+const BATCH: usize = 16;
+
+/// Bins of a cache line each, how they are divided, and what there is beside them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BroomShape {
+    bins: u64,
+    buckets: u32,
+    slots: u32,
+    remainder: u32,
+    /// Overflow lines of a group of bins.
+    lines: u64,
+    /// Entries of the stash, unless it grows.
+    stash: u64,
+    keys: u64,
+}
+
+impl BroomShape {
+    /// A shape by hand: bins, each of so many buckets and slots for remainders of so many bits; so
+    /// many overflow lines for each group of up to 2048 bins, and entries of a stash that grows if
+    /// need be; made for this many keys.
+    pub fn new(
+        bins: u64,
+        buckets: u32,
+        slots: u32,
+        remainder: u32,
+        lines: u64,
+        stash: u64,
+        keys: u64,
+    ) -> Result<Self, Error> {
+        let within = |what, asked, least, most| {
+            if (least..=most).contains(&asked) {
+                Ok(())
+            } else {
+                Err(Error::Limit { what, asked, most })
+            }
+        };
+        within("bins", bins, 1, MAX_BINS)?;
+        within("buckets a bin", buckets.into(), 1, MAX_BUCKETS.into())?;
+        within("bits of a remainder", remainder.into(), 1, MAX_REMAINDER.into())?;
+        within("slots a bin", slots.into(), 1, Layout::most_slots(buckets, remainder).into())?;
+        within("overflow lines a group", lines, 1, outside::GROUP)?;
+        within("entries of a stash", stash, 4, MAX_STASH)?;
+        crate::plan::check_keys(keys)?;
+        Ok(Self { bins, buckets, slots, remainder, lines, stash, keys })
+    }
+
+    /// Bins, a cache line each.
+    pub fn bins(&self) -> u64 {
+        self.bins
+    }
+
+    /// Bits of a remainder.
+    pub fn remainder(&self) -> u32 {
+        self.remainder
+    }
+
+    /// Prints that a bin has room for.
+    pub fn slots(&self) -> u32 {
+        self.slots
+    }
+
+    fn layout(&self) -> Layout {
+        Layout { b: self.buckets, s: self.slots, r: self.remainder }
+    }
+
+    fn bin_words(&self) -> u64 {
+        self.bins * WORDS as u64
+    }
+
+    fn far_words(&self) -> u64 {
+        (self.bins * u64::from(self.slots * self.layout().far())).div_ceil(64)
+    }
+
+    fn overflow_words(&self) -> u64 {
+        outside::groups(self.bins).0 * self.lines * WORDS as u64
+    }
+
+    fn bytes(&self) -> u64 {
+        let words = [self.bin_words(), self.far_words(), self.overflow_words(), self.stash * 2];
+        words.map(bits::lines).iter().sum::<u64>() * 64
+    }
+
+    /// The fingerprints that there are, unextended: keys of one cannot be told apart.
+    fn classes(&self) -> f64 {
+        self.bins as f64 * classes_a_bin(self.buckets, self.remainder)
+    }
+
+    /// This many bins for this many keys, where so many keys of a bin do not fit into it, with
+    /// what they need beside them.
+    fn sized(layout: Layout, bins: u64, over: f64, keys: u64) -> Result<Self, Error> {
+        let Layout { b, s, r } = layout;
+        let (_, group) = outside::groups(bins);
+        let expected = over * group as f64;
+        // Keys that overflow come in handfuls, one for each full bin: four times the variance.
+        let lines = (expected + (4.0 * expected).sqrt())
+            / (f64::from(outside::prints_a_line(r)) * OVERFLOW_LOAD);
+        let lines = (lines.ceil() as u64).clamp(1, outside::GROUP);
+        let stash = (over * bins as f64 * SPILT).ceil().min(MAX_STASH as f64 / 2.0) as u64;
+        let stash = (STASH + stash).next_multiple_of(4);
+        Self::new(bins, b, s, r, lines, stash, keys)
+    }
+}
+
+/// Prints of an overflow line to expect, of those that it has room for.
+const OVERFLOW_LOAD: f64 = 0.66;
+/// Entries of the stash for each print outside of its bin, and those that there are always.
+const SPILT: f64 = 0.09;
+const STASH: u64 = 16;
+
+/// Fewer buckets would have crowded runs.
+const MIN_BUCKETS: u32 = 16;
+
+/// The fewest buckets that make so many classes a bin.
+fn buckets(classes: f64, r: u32) -> u32 {
+    (classes / f64::from(r).exp2()).ceil().clamp(MIN_BUCKETS.into(), 64.0) as u32
+}
+
+/// How to divide a bin: slots, bits of a remainder, the mean number of its keys, and of those that do
+/// not fit.
+///
+/// There are the same ways for every number of keys, and the better the rate the fewer of them. So
+/// more keys, or a better rate, never take less memory, and planning backwards is possible.
+struct Way {
+    s: u32,
+    r: u32,
+    load: f64,
+    over: f64,
+}
+
+impl Way {
+    /// Those that reach a rate.
+    fn each(fpr: f64, mut see: impl FnMut(Self)) {
+        const LOADS: u32 = 64;
+        const MANY: u64 = 1 << 40;
+        let about = (-fpr.log2()).ceil() as u32;
+        for r in about.saturating_sub(1).max(1)..=(about + 2).min(MAX_REMAINDER) {
+            for s in Layout::most_slots(MAX_BUCKETS, r)..=Layout::most_slots(MIN_BUCKETS, r) {
+                for step in 0..=LOADS {
+                    let load = f64::from(s) * (0.76 + 0.26 * f64::from(step) / f64::from(LOADS));
+                    let b = buckets(load / -(-fpr).ln_1p(), r);
+                    if b > MAX_BUCKETS || Layout::most_slots(b, r) < s {
+                        break;
+                    }
+                    let left = |n: u64| n.saturating_sub(s.into()) as f64;
+                    let over = binomial_mean(MANY, (load * MANY as f64) as u64, left);
+                    see(Self { s, r, load, over });
+                }
+            }
+        }
+    }
+}
+
+/// No shape is poorer: a bin of 64 slots, which is the most, has bits enough for this rate.
+const POOREST: f64 = 0.035;
+
+fn classes_a_bin(buckets: u32, remainder: u32) -> f64 {
+    f64::from(buckets) * f64::from(remainder).exp2()
+}
+
+impl Shape for BroomShape {
+    fn fit_with(keys: u64, fpr: f64, _: &Settings) -> Result<Self, Error> {
+        let fpr = fpr.min(POOREST);
+        // fpr = 1 - (1 - 1/classes)^keys, solved for the classes.
+        let share = -((-fpr).ln_1p() / keys.max(1) as f64).exp_m1();
+        let mut best = None::<(u64, Self)>;
+        Way::each(fpr, |way| {
+            let mut bins = (keys as f64 / way.load).ceil().max(1.0);
+            let layout = loop {
+                let b = buckets(1.0 / (share * bins), way.r);
+                if b <= MAX_BUCKETS && Layout::most_slots(b, way.r) >= way.s {
+                    break Layout { b, s: way.s, r: way.r };
+                }
+                bins += 1.0; // what rounding left out
+            };
+            if let Ok(shape) = Self::sized(layout, bins as u64, way.over, keys) {
+                let bytes = shape.bytes();
+                if best.as_ref().is_none_or(|(least, _)| bytes < *least) {
+                    best = Some((bytes, shape));
+                }
+            }
+        });
+        let why = "a broom filter has remainders of at most 40 bits";
+        best.map(|(_, shape)| shape).ok_or(Error::Unreachable { why })
+    }
+
+    fn keys(&self) -> u64 {
+        self.keys
+    }
+
+    fn figures(&self) -> Figures {
+        Figures { keys: self.keys, fpr: self.fpr_at(self.keys), bytes: self.bytes(), cost: 3.0 }
+    }
+
+    /// The chance that a stranger shares the fingerprint of one of the keys, wherever it lies.
+    /// Extensions only lower it.
+    fn fpr_at(&self, keys: u64) -> f64 {
+        let others = (-1.0 / self.classes()).ln_1p();
+        -(keys as f64 * others).exp_m1()
+    }
+}
+
+/// A broom filter.
+///
+/// ```
+/// use tamis::{Broom, Goal, Hash, HashId, Hasher, Key, Keyed};
+///
+/// let hasher = Hasher::random(HashId::Secure);
+/// let store: Vec<Hash> = (0..1000u64).map(|key| key.hash(&hasher)).collect();
+/// let goal = Goal::KeysFpr { keys: 1000, fpr: 0.03 };
+/// let mut filter = Keyed::<Broom>::build_for(goal, hasher, 0..1000u64)?;
+/// // A stranger gets in. The store finds that it has no such key, and tells.
+/// let stranger = (1000u64..).find(|key| filter.contains(key)).unwrap();
+/// let range = filter.suspects(&stranger);
+/// let members: Vec<Hash> = store.iter().copied().filter(|key| range.contains(&key.hi)).collect();
+/// filter.adapt(&stranger, &members);
+/// assert!(!filter.contains(&stranger));
+/// assert!((0..1000u64).all(|key| filter.contains(&key)));
+/// # Ok::<_, tamis::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Broom {
+    yard: Yard,
+    /// Where all is being moved to.
+    moving: Option<Box<Move>>,
+    len: u64,
+}
+
+impl Broom {
+    /// An empty filter.
+    pub fn new(shape: BroomShape) -> Result<Self, Error> {
+        Ok(Self { yard: Yard::new(shape, 0)?, moving: None, len: 0 })
+    }
+
+    /// Entries of the stash that are in use, and all that there are.
+    pub fn stashed(&self) -> (u64, u64) {
+        self.yard.outside.stashed()
+    }
+
+    /// Sweeps that have come to their end.
+    pub fn sweeps(&self) -> u64 {
+        self.yard.sweep().epoch
+    }
+
+    /// About so many strangers, asked for again and again, are all denied in the end: a bin with
+    /// room for C repairs is right about C times the strangers that it takes for members.
+    pub fn working_set(&self) -> f64 {
+        let bins = self.yard.shape.bins as f64;
+        let spare = 500.0
+            - f64::from(self.yard.shape.buckets + self.yard.shape.slots)
+            - self.len as f64 / bins * f64::from(self.yard.layout.near());
+        let repairs = (spare / 12.0).clamp(1.0, 15.0);
+        repairs * bins / self.yard.shape.fpr_at(self.len).max(f64::MIN_POSITIVE)
+    }
+
+    /// The table that a key belongs to.
+    #[inline(always)]
+    fn yard(&self, key: Hash) -> &Yard {
+        match &self.moving {
+            Some(moving) if moving.has_moved(&self.yard, key) => &moving.to,
+            _ => &self.yard,
+        }
+    }
+
+    #[inline(always)]
+    fn yard_mut(&mut self, key: Hash) -> &mut Yard {
+        match &mut self.moving {
+            Some(moving) if moving.has_moved(&self.yard, key) => &mut moving.to,
+            _ => &mut self.yard,
+        }
+    }
+}
+
+/// One query, many queries, one insertion, many: see [`Task`].
+struct Ask<'a>(&'a Broom, Hash);
+struct AskEach<'a>(&'a Broom, &'a [Hash], &'a mut [bool]);
+struct Put<'a>(&'a mut Broom, &'a [Hash]);
+
+impl Task for Ask<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn work(self, bits: impl Bits) -> bool {
+        self.0.yard(self.1).contains::<true>(bits, self.1)
+    }
+}
+
+impl Task for AskEach<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn work(self, bits: impl Bits) {
+        let Self(filter, keys, out) = self;
+        let fetch =
+            |keys: &[Hash]| keys.iter().take(BATCH).for_each(|key| filter.yard(*key).fetch(*key));
+        fetch(keys);
+        for (i, (batch, out)) in keys.chunks(BATCH).zip(out.chunks_mut(BATCH)).enumerate() {
+            fetch(keys.get((i + 1) * BATCH..).unwrap_or(&[]));
+            for (key, out) in batch.iter().zip(out) {
+                *out = filter.yard(*key).contains::<false>(bits, *key);
+            }
+        }
+    }
+}
+
+impl Task for Put<'_> {
+    type Output = Result<(), Full>;
+
+    #[inline(always)]
+    fn work(self, bits: impl Bits) -> Result<(), Full> {
+        let Self(filter, keys) = self;
+        let most = filter.shape().keys;
+        for (i, batch) in keys.chunks(BATCH).enumerate() {
+            if keys.len() > 1 {
+                let next = keys.get((i + 1) * BATCH..).unwrap_or(&[]);
+                let next = if i == 0 { keys } else { next };
+                next.iter().take(BATCH).for_each(|key| filter.yard(*key).fetch(*key));
+            }
+            for key in batch {
+                if filter.len >= most {
+                    return Err(Full);
+                }
+                filter.yard_mut(*key).insert(bits, *key)?;
+                filter.len += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Filter for Broom {
+    type Shape = BroomShape;
+
+    /// While all is being moved, that of the new table.
+    fn shape(&self) -> &BroomShape {
+        self.moving.as_ref().map_or(&self.yard.shape, |moving| &moving.to.shape)
+    }
+
+    #[inline]
+    fn contains(&self, key: Hash) -> bool {
+        run(Ask(self, key))
+    }
+
+    /// Keys inserted less keys removed; a repair counts anew those of its bin.
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn contains_each(&self, keys: &[Hash], out: &mut [bool]) {
+        assert!(out.len() >= keys.len(), "an answer for each key");
+        run(AskEach(self, keys, &mut out[..keys.len()]));
+    }
+}
+
+impl Build for Broom {
+    fn build_on(_threads: usize, shape: BroomShape, keys: impl KeySource) -> Result<Self, Error> {
+        build_by_inserting(Self::new(shape)?, keys)
+    }
+}
+
+impl Insert for Broom {
+    #[inline]
+    fn insert(&mut self, key: Hash) -> Result<(), Full> {
+        run(Put(self, &[key]))
+    }
+
+    fn insert_each(&mut self, keys: &[Hash]) -> Result<(), Full> {
+        run(Put(self, keys))
+    }
+}
+
+impl Remove for Broom {
+    fn remove(&mut self, key: Hash) -> bool {
+        let removed = self.len > 0 && self.yard_mut(key).remove(key);
+        self.len -= u64::from(removed);
+        removed
+    }
+}
+
+impl Adapt for Broom {
+    /// All that its bin covers.
+    fn suspects(&self, key: Hash) -> RangeInclusive<u64> {
+        let yard = self.yard(key);
+        yard.range(yard.bin(key))
+    }
+
+    fn adapt(&mut self, stranger: Hash, members: &[Hash]) -> Repair {
+        if !self.contains(stranger) {
+            return Repair::NotNeeded;
+        }
+        let yard = self.yard_mut(stranger);
+        let mut sweep = yard.sweep();
+        sweep.credit = sweep.credit.saturating_add(SWEPT);
+        yard.set_sweep(sweep);
+        let Some((gained, rehashed)) = yard.repair(stranger, members) else {
+            return Repair::Impossible;
+        };
+        self.len = self.len.saturating_add_signed(gained);
+        if rehashed { Repair::Rehashed } else { Repair::Extended }
+    }
+
+    /// The next bin's, once there were so many false positives that it is due; while all is being
+    /// moved, that of the next bin to move.
+    fn due(&self) -> Option<RangeInclusive<u64>> {
+        match &self.moving {
+            Some(moving) => Some(self.yard.range(moving.next)),
+            None => self.yard.due().map(|bin| self.yard.range(bin)),
+        }
+    }
+
+    fn renew(&mut self, members: &[Hash]) {
+        let gained = match &self.moving {
+            Some(_) => self.move_next(members),
+            None => self.yard.sweep_next(members),
+        };
+        self.len = self.len.saturating_add_signed(gained);
+    }
+}
+
+impl Yard {
+    fn range(&self, bin: u64) -> RangeInclusive<u64> {
+        let first = self.first_hi(bin).unwrap_or(u64::MAX);
+        let last = self.first_hi(bin + 1).map_or(u64::MAX, |next| next.wrapping_sub(1));
+        first..=last
+    }
+
+    /// The bin to be swept next, if it is due.
+    fn due(&self) -> Option<u64> {
+        let sweep = self.sweep();
+        let keys = u64::from(self.view(sweep.cursor).used()).max(1);
+        (sweep.credit >= keys).then_some(sweep.cursor)
+    }
+
+    /// Puts the next bin under the next function. After the last bin the next function is the old
+    /// one, and there is another.
+    fn sweep_next(&mut self, members: &[Hash]) -> i64 {
+        let mut sweep = self.sweep();
+        let used = u64::from(self.view(sweep.cursor).used()).max(1);
+        sweep.credit = sweep.credit.saturating_sub(used);
+        let gained = self.rehash(sweep.cursor, members);
+        // Bins that ran out of salts are there already.
+        while sweep.cursor < self.shape.bins && self.is_swept(sweep.cursor) {
+            sweep.cursor += 1;
+        }
+        if sweep.cursor == self.shape.bins {
+            (sweep.epoch, sweep.cursor) = (sweep.epoch.wrapping_add(1), 0);
+        }
+        self.set_sweep(sweep);
+        gained
+    }
+}
+
+impl Persist for Broom {
+    fn write<'a>(&'a self, to: &mut Writer<'a>) {
+        let mut fields = self.yard.fields().to_vec();
+        fields.push(self.moving.as_ref().map_or(0, |moving| moving.next + 1));
+        if let Some(moving) = &self.moving {
+            fields.extend(moving.to.fields());
+        }
+        to.shape(&fields);
+        self.yard.write(to);
+        if let Some(moving) = &self.moving {
+            moving.to.write(to);
+        }
+    }
+
+    fn read(from: &mut Reader) -> Result<Self, Error> {
+        let len = from.header().keys;
+        let mut fields = from.shape()?;
+        let (shape, stash) = BroomShape::read(&mut fields)?;
+        let moving = match fields.next(0..=shape.bins, "bins that have moved")? {
+            0 => None,
+            next => Some((next - 1, BroomShape::read(&mut fields)?)),
+        };
+        fields.finish()?;
+        let most = moving.as_ref().map_or(shape.keys, |(_, (shape, _))| shape.keys);
+        if len > most {
+            return Err(from.corrupt("the header has more keys than it is made for").into());
+        }
+        let yard = Yard::read(from, shape, stash)?;
+        let moving = match moving {
+            Some((next, (shape, stash))) => {
+                Some(Box::new(Move { to: Yard::read(from, shape, stash)?, next }))
+            }
+            None => None,
+        };
+        Ok(Self { yard, moving, len })
+    }
+
+    fn validate(&self) -> Result<(), Error> {
+        let corrupt = |what| Error::from(format::Error::Corrupt { at: 0, what });
+        let mut len = self.yard.check().map_err(corrupt)?;
+        if let Some(moving) = &self.moving {
+            len += moving.to.check().map_err(corrupt)?;
+        }
+        if len != self.len {
+            return Err(corrupt("the bins do not hold as many keys as the header says"));
+        }
+        Ok(())
+    }
+}
+
+impl Yard {
+    /// The shape and the entries of the stash, as they are saved.
+    fn fields(&self) -> [u64; FIELDS] {
+        let BroomShape { bins, buckets, slots, remainder, lines, stash, keys } = self.shape;
+        let (_, now) = self.outside.stashed();
+        [bins, buckets.into(), slots.into(), remainder.into(), lines, stash, keys, now]
+    }
+}
+
+impl BroomShape {
+    fn read(fields: &mut format::Fields) -> Result<(Self, u64), Error> {
+        let bins = fields.next(1..=MAX_BINS, "number of bins")?;
+        let buckets = fields.next(1..=MAX_BUCKETS.into(), "buckets a bin")? as u32;
+        let slots = fields.next(1..=64, "slots a bin")? as u32;
+        let remainder = fields.next(1..=MAX_REMAINDER.into(), "bits of a remainder")? as u32;
+        let lines = fields.next(1..=outside::GROUP, "overflow lines a group")?;
+        let stash = fields.next(4..=MAX_STASH, "entries of a stash")?;
+        let keys = fields.next(0..=MAX_KEYS, "keys it is made for")?;
+        let now = fields.next(stash..=MAX_STASH, "entries of the stash")?;
+        Ok((Self::new(bins, buckets, slots, remainder, lines, stash, keys)?, now))
+    }
+}

@@ -1,0 +1,421 @@
+use super::bin::{CHUNK, Print, Spot, TAIL, View, ViewMut};
+use super::*;
+use crate::hash::{HashId, Hasher, Key};
+use bits::range::{mix, scale};
+use bits::select::Portable;
+use std::collections::BTreeMap;
+
+fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<Hash> {
+    let hasher = Hasher::new(HashId::Fast, [seed, 19]);
+    keys.map(|key| key.hash(&hasher)).collect()
+}
+
+struct Random(u64);
+
+impl Random {
+    fn word(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mix(self.0)
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        scale(self.word(), n)
+    }
+}
+
+const LAYOUTS: [(u32, u32); 9] =
+    [(16, 1), (51, 2), (40, 5), (51, 6), (43, 8), (36, 10), (24, 12), (25, 13), (43, 40)];
+
+fn layout((b, r): (u32, u32)) -> Layout {
+    Layout { b, s: Layout::most_slots(b, r), r }
+}
+
+/// Prints inside a line against a list of them.
+#[test]
+fn a_bin_is_a_list_of_prints() {
+    let mut random = Random(1);
+    for pair in LAYOUTS {
+        let layout = layout(pair);
+        let (mut line, mut far) = ([0; WORDS], vec![0; 100]);
+        let at = 77;
+        let mut model: Vec<Print> = Vec::new();
+        let read = |line: &[u64; WORDS], far: &[u64]| {
+            let view = View { layout, line, far, at };
+            assert_eq!(view.fault(), None);
+            let mut prints = Vec::new();
+            view.prints(&mut prints);
+            prints
+        };
+        for step in 0..30_000 {
+            // Few tails, so that prints are prefixes of each other.
+            let tail = mix(random.below(12)) & !bits::packed::mask(64 - TAIL);
+            let spot = Spot { bucket: random.below(layout.b.into()) as u32, tail };
+            let view = View { layout, line: &line, far: &far, at };
+            let longest = model.iter().filter(|print| print.matches(spot)).map(|p| p.len).max();
+            assert_eq!(view.holds(Portable, spot), longest.is_some());
+            assert_eq!(view.longest(Portable, spot).map(|(_, len)| len), longest);
+            assert_eq!(view.used() as usize, model.len());
+            let mut edit = ViewMut { layout, line: &mut line, far: &mut far, at };
+            match random.below(8) {
+                0..4 if edit.has_room() => {
+                    edit.insert(Portable, spot);
+                    let before = model.iter().position(|p| p.bucket >= spot.bucket);
+                    model.insert(before.unwrap_or(model.len()), Print::new(spot, layout.r));
+                }
+                4..6 => {
+                    if let Some((slot, len)) = edit.view().longest(Portable, spot) {
+                        assert_eq!(model[slot as usize], Print::new(spot, len));
+                        edit.remove(Portable, spot.bucket, slot);
+                        model.remove(slot as usize);
+                    }
+                }
+                6 if !model.is_empty() => {
+                    let at = random.below(model.len() as u64) as usize;
+                    let mut longer = model.clone();
+                    let more = random.below(2 * u64::from(CHUNK) + 2) as u32;
+                    let len = (model[at].len + more).min(TAIL);
+                    longer[at] = Print::new(
+                        Spot { bucket: model[at].bucket, tail: mix(random.below(12)) },
+                        len,
+                    );
+                    longer[at].tail =
+                        longer[at].tail & bits::packed::mask(64 - model[at].len) | model[at].tail;
+                    if layout.fitting(&longer) == longer.len() {
+                        edit.fill(&longer);
+                        model = longer;
+                    }
+                }
+                _ if step % 500 == 0 => {
+                    model.clear();
+                    edit.fill(&[]);
+                }
+                _ => {}
+            }
+            assert_eq!(read(&line, &far), model, "{layout:?} step {step}");
+        }
+        assert!(far[0] == 0 && far[1] & bits::packed::mask(at as u32 - 64) == 0);
+    }
+}
+
+/// Members, each as often as it is in, in the order of their hashes.
+#[derive(Default)]
+struct Store(BTreeMap<(u64, u64), usize>);
+
+impl Store {
+    fn put(&mut self, key: Hash) {
+        *self.0.entry((key.hi, key.lo)).or_default() += 1;
+    }
+
+    fn take(&mut self, key: Hash) -> bool {
+        let Some(count) = self.0.get_mut(&(key.hi, key.lo)) else { return false };
+        *count -= 1;
+        if *count == 0 {
+            self.0.remove(&(key.hi, key.lo));
+        }
+        true
+    }
+
+    fn has(&self, key: Hash) -> bool {
+        self.0.contains_key(&(key.hi, key.lo))
+    }
+
+    fn members(&self, range: RangeInclusive<u64>) -> Vec<Hash> {
+        let range = self.0.range((*range.start(), 0)..=(*range.end(), u64::MAX));
+        range.flat_map(|(&(hi, lo), count)| vec![Hash { hi, lo }; *count]).collect()
+    }
+
+    fn all(&self) -> Vec<Hash> {
+        self.members(0..=u64::MAX)
+    }
+}
+
+/// Everything at once in tables of a few bins with remainders of a few bits, so that prints
+/// collide, overflow, spill, are extended and salted all the time.
+#[test]
+fn random_operations_with_repairs_and_sweeps_and_moves() {
+    for (round, (b, r)) in LAYOUTS.into_iter().chain(LAYOUTS).enumerate() {
+        let mut random = Random(round as u64);
+        let s = Layout::most_slots(b, r).min(if round % 2 == 0 { 64 } else { 9 });
+        let bins = [1, 2, 7, 30][round % 4];
+        let keys = bins * u64::from(s) * 5 / 4;
+        let shape = BroomShape::new(bins, b, s, r, 1, 4, keys).unwrap();
+        let mut filter = Broom::new(shape.clone()).unwrap();
+        let mut store = Store::default();
+        // Few different low halves make whole bins collide.
+        let key = |random: &mut Random| {
+            let word = mix(random.below(keys * 3));
+            Hash { hi: word, lo: if word.is_multiple_of(3) { word % 64 } else { mix(word) } }
+        };
+        let (mut repairs, mut moves) = ([0; 4], 0);
+        for step in 0..20_000u32 {
+            let x = key(&mut random);
+            match random.below(100) {
+                0..40 => match filter.insert(x) {
+                    Ok(()) => store.put(x),
+                    Err(Full) => assert_eq!(filter.len(), filter.shape().keys),
+                },
+                40..65 => {
+                    if store.take(x) {
+                        assert!(filter.remove(x));
+                    }
+                }
+                65..98 => {
+                    let yes = filter.contains(x);
+                    if yes && !store.has(x) {
+                        let repair = filter.adapt(x, &store.members(filter.suspects(x)));
+                        repairs[repair as usize] += 1;
+                        assert_eq!(filter.contains(x), repair == Repair::Impossible);
+                    }
+                    assert!(yes || !store.has(x));
+                }
+                98 if step % 37 == 0 && !filter.is_moving() => {
+                    let bins = 1 + random.below(40);
+                    let other = BroomShape::new(bins, b, s, r, 2, 4, keys.max(filter.len()));
+                    filter.resize(other.unwrap()).unwrap();
+                    moves += 1;
+                }
+                _ => {
+                    if let Some(range) = filter.due() {
+                        filter.renew(&store.members(range));
+                    }
+                }
+            }
+            if step % 64 == 0 {
+                filter.validate().unwrap();
+                assert_eq!(filter.len(), store.all().len() as u64);
+                assert!(store.all().iter().all(|key| filter.contains(*key)), "a member is denied");
+            }
+        }
+        assert!(repairs[Repair::Extended as usize] > 0 || r > 6, "{b} {r} {repairs:?}");
+        assert!(moves > 0);
+        for key in store.all() {
+            assert!(filter.remove(key));
+        }
+        filter.validate().unwrap();
+        assert!(filter.is_empty());
+    }
+}
+
+/// Strangers once repaired stay denied until their bin is rehashed or a key is put in.
+#[test]
+fn what_was_told_apart_stays_apart() {
+    let members = hashes(5, 0..2000);
+    let shape = BroomShape::fit(2000, 0.05).unwrap();
+    let mut filter = Broom::build(shape, &members[..]).unwrap();
+    let mut store = Store::default();
+    members.iter().for_each(|key| store.put(*key));
+    let mut repaired: Vec<Hash> = Vec::new();
+    for x in hashes(5, 1 << 40..(1 << 40) + 20_000) {
+        if filter.contains(x) {
+            let range = filter.suspects(x);
+            if filter.adapt(x, &store.members(range.clone())) == Repair::Rehashed {
+                repaired.retain(|x| !range.contains(&x.hi));
+            }
+            repaired.push(x);
+            assert!(repaired.iter().all(|x| !filter.contains(*x)));
+        }
+    }
+    assert!(repaired.len() > 100);
+}
+
+/// Strangers asked for again and again: all denied in the end if they are half of the working set,
+/// and if they are four times as many still no more than the rate allows.
+#[test]
+fn a_working_set_is_learnt() {
+    let members = hashes(12, 0..2000);
+    let shape = BroomShape::fit(2000, 0.035).unwrap();
+    let mut store = Store::default();
+    members.iter().for_each(|key| store.put(*key));
+    for (part, most) in [(0.5, 0.005), (4.0, 1.0)] {
+        let mut filter = Broom::build(shape.clone(), &members[..]).unwrap();
+        let count = (filter.working_set() * part) as u64;
+        let strangers = hashes(12, 1 << 40..(1 << 40) + count);
+        let mut passed = 0;
+        for _ in 0..12 {
+            passed = 0;
+            for x in &strangers {
+                if filter.contains(*x) {
+                    passed += 1;
+                    filter.adapt(*x, &store.members(filter.suspects(*x)));
+                    while let Some(range) = filter.due() {
+                        filter.renew(&store.members(range));
+                    }
+                }
+            }
+        }
+        let share = f64::from(passed) / count as f64 / shape.fpr_at(2000);
+        println!("{count} strangers, in the end {share:.3} of the rate");
+        assert!(share <= most, "{part} of the working set: {share} of the rate");
+    }
+}
+
+/// Lemma 5: after as many false positives as there are keys every key is under another function;
+/// here two are swept for each, so half as many do.
+#[test]
+fn a_sweep_takes_as_many_false_positives_as_half_the_keys() {
+    let members = hashes(6, 0..3000);
+    let shape = BroomShape::fit(3000, 1.0 / 16.0).unwrap();
+    let mut filter = Broom::build(shape, &members[..]).unwrap();
+    let mut store = Store::default();
+    members.iter().for_each(|key| store.put(*key));
+    let (mut found, mut ends) = (0u64, Vec::new());
+    for x in 1 << 40.. {
+        let x = hashes(6, x..x + 1)[0];
+        if filter.contains(x) {
+            found += 1;
+            filter.adapt(x, &store.members(filter.suspects(x)));
+            while let Some(range) = filter.due() {
+                let before = filter.sweeps();
+                filter.renew(&store.members(range));
+                if filter.sweeps() > before {
+                    ends.push(found);
+                }
+            }
+            if ends.len() == 4 {
+                break;
+            }
+        }
+    }
+    filter.validate().unwrap();
+    assert!(members.iter().all(|key| filter.contains(*key)));
+    for (sweep, end) in (1..).zip(ends) {
+        // Keys outside of their bins are not paid for.
+        assert!((1430 * sweep..=1501 * sweep).contains(&end), "sweep {sweep} ended after {end}");
+    }
+}
+
+/// A bin that has no salt left goes to the next epoch, and then waits for the sweep.
+#[test]
+fn salts_run_out_without_harm() {
+    let members = hashes(7, 0..40);
+    let shape = BroomShape::new(1, 20, 40, 2, 1, 4, 40).unwrap();
+    let mut filter = Broom::build(shape, &members[..]).unwrap();
+    let mut outcomes = [0u32; 4];
+    for x in hashes(7, 1 << 40..(1 << 40) + 20_000) {
+        // Members are never denied, nor is it ever swept.
+        if filter.contains(x) {
+            outcomes[filter.adapt(x, &members) as usize] += 1;
+            assert!(members.iter().all(|key| filter.contains(*key)));
+        }
+    }
+    assert!(outcomes[Repair::Rehashed as usize] > 60 && outcomes[Repair::Impossible as usize] > 0);
+    while filter.due().is_some() {
+        filter.renew(&members);
+        filter.validate().unwrap();
+    }
+    assert!(members.iter().all(|key| filter.contains(*key)));
+}
+
+/// Nothing tells apart what has the same bits.
+#[test]
+fn twins_cannot_be_told_apart() {
+    let members = [Hash { hi: 5, lo: 7 }];
+    let mut filter = Broom::build(BroomShape::fit(10, 0.01).unwrap(), &members[..]).unwrap();
+    assert_eq!(filter.adapt(Hash { hi: 6, lo: 7 }, &members), Repair::Impossible);
+    assert_eq!(filter.adapt(Hash { hi: 6, lo: 8 }, &members), Repair::NotNeeded);
+    assert!(filter.contains(members[0]));
+}
+
+/// What is no member any more is dropped, and what was missing is put in.
+#[test]
+fn a_repair_mends_what_the_filter_holds() {
+    let members = hashes(8, 0..40);
+    let shape = BroomShape::new(1, 20, 45, 2, 1, 4, 45).unwrap();
+    let mut filter = Broom::build(shape, &members[..]).unwrap();
+    let x = (100..).map(|x| hashes(8, x..x + 1)[0]).find(|x| filter.contains(*x)).unwrap();
+    filter.adapt(x, &members[..39]);
+    let mut sweep = filter.yard.sweep();
+    sweep.credit = 100;
+    filter.yard.set_sweep(sweep);
+    filter.renew(&members[..39]);
+    assert_eq!(filter.len(), 39);
+    filter.renew(&members);
+    assert_eq!(filter.len(), 40);
+    assert!(members.iter().all(|key| filter.contains(*key)));
+    filter.validate().unwrap();
+}
+
+/// A million copies of one key are no more work than so many keys.
+#[test]
+fn copies_are_counted() {
+    let key = hashes(9, 0..1)[0];
+    let shape = BroomShape::fit(1_000_000, 0.01).unwrap();
+    let mut filter = Broom::build(shape, &vec![key; 1_000_000][..]).unwrap();
+    filter.validate().unwrap();
+    assert_eq!(filter.insert(key), Err(Full));
+    assert!((0..1_000_000).all(|_| filter.remove(key)));
+    assert!(!filter.contains(key) && filter.is_empty() && filter.stashed().0 == 0);
+    filter.validate().unwrap();
+}
+
+/// At the planned load the stash does not grow, nor in ten times as many removals and insertions:
+/// keys come back into bins that have room, so what is outside is a matter of the load alone.
+#[test]
+fn what_is_outside_is_what_is_planned() {
+    for (keys, fpr) in [(100, 0.01), (3000, 0.004), (300_000, 1.0 / 256.0), (100_000, 1e-4)] {
+        let shape = BroomShape::fit(keys, fpr).unwrap();
+        let mut present = hashes(10, 0..keys);
+        let mut filter = Broom::build(shape.clone(), &present[..]).unwrap();
+        let outside = |filter: &Broom| {
+            let inside: u64 =
+                (0..shape.bins).map(|bin| u64::from(filter.yard.view(bin).used())).sum();
+            filter.len() - inside
+        };
+        let expected =
+            binomial_mean(shape.bins, keys, |n| n.saturating_sub(shape.slots.into()) as f64)
+                * shape.bins as f64;
+        let near = |count: u64| (count as f64 - expected).abs() < 12.0 * expected.sqrt() + 10.0;
+        assert!(near(outside(&filter)), "{} outside, {expected} expected", outside(&filter));
+        assert_eq!(filter.stashed().1, shape.stash);
+        let mut random = Random(keys);
+        for new in keys..keys * 4 {
+            let at = random.below(keys) as usize;
+            assert!(filter.remove(present[at]));
+            present[at] = hashes(10, new..new + 1)[0];
+            filter.insert(present[at]).unwrap();
+        }
+        filter.validate().unwrap();
+        assert!(present.iter().all(|key| filter.contains(*key)));
+        assert!(near(outside(&filter)), "{} outside, {expected} expected", outside(&filter));
+        assert_eq!(filter.stashed().1, shape.stash, "{:?}", filter.stashed());
+    }
+}
+
+/// Lines touched by a query: 1, and 1 more where its bin overflows in its bucket.
+#[test]
+fn most_queries_touch_one_line() {
+    for (fpr, most) in [(1.0 / 64.0, 1.05), (1.0 / 256.0, 1.05), (1.0 / 4096.0, 1.05)] {
+        let members = hashes(11, 0..300_000);
+        let filter = Broom::build(BroomShape::fit(300_000, fpr).unwrap(), &members[..]).unwrap();
+        let lines = |key: &Hash| {
+            let bin = filter.yard.bin(*key);
+            let (view, spot) = (filter.yard.view(bin), filter.yard.spot(bin, *key));
+            let far = filter.yard.layout.far() > 0 && view.looks_far(Portable, spot);
+            let inside = view.holds(Portable, spot);
+            1 + u64::from(far) + u64::from(!inside && view.may_be_outside(spot.bucket))
+        };
+        let strangers = hashes(11, 1 << 40..(1 << 40) + 300_000);
+        let mean = |keys: &[Hash]| keys.iter().map(lines).sum::<u64>() as f64 / keys.len() as f64;
+        let (no, yes) = (mean(&strangers), mean(&members));
+        println!("{fpr}: {no:.3} lines a stranger, {yes:.3} a member");
+        assert!(no <= most, "{no} lines a stranger");
+        // Wide remainders are in two places.
+        let two = if filter.yard.layout.far() > 0 { 1.0 } else { 0.0 };
+        assert!(yes <= 1.10 + two, "{yes} lines a member");
+    }
+}
+
+#[test]
+fn the_promised_sizes() {
+    for (fpr, most) in [(1.0 / 64.0, 10.5), (1.0 / 256.0, 13.2), (1.0 / 4096.0, 18.6)] {
+        for keys in [1_000_000, 10_000_000, 1_000_000_000] {
+            let shape = BroomShape::fit(keys, fpr).unwrap();
+            let figures = shape.figures();
+            println!("{shape:?} {:.2}", figures.bits_per_key());
+            assert!(
+                figures.fpr <= fpr * (1.0 + 1e-9) && figures.bits_per_key() <= most,
+                "{figures:?}"
+            );
+        }
+    }
+}
