@@ -450,7 +450,9 @@ mod tests {
             let (strongest, settled) = survey.settle(&mut meter).unwrap().unwrap();
             assert!(settled && strongest > 0.1, "k = {k}: {strongest}");
             // Go on until nothing moves, which is where definition and sweep must meet.
-            (0..100).for_each(|_| drop(survey.settle(&mut meter).unwrap()));
+            for _ in 0..100 {
+                survey.settle(&mut meter).unwrap();
+            }
             for edge in (0..formula.literals()).step_by(1 + formula.literals() / 50) {
                 let expected = by_definition(&formula, &survey.warnings, edge);
                 let found = f64::from(survey.warnings[edge]);
