@@ -380,8 +380,8 @@ fn sweep<const L: usize>(rows: &mut [Row], products: &mut [f32]) -> f32 {
         let mut others = [[1f32; LANES]; L];
         let mut before = [1f32; LANES];
         for place in 0..L {
+            others[place] = before;
             for lane in 0..LANES {
-                others[place][lane] = before[lane];
                 before[lane] *= q[place][lane];
             }
         }
