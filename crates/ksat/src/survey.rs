@@ -380,8 +380,8 @@ fn sweep<const L: usize>(rows: &mut [Row], products: &mut [f32]) -> f32 {
         let mut others = [[1f32; LANES]; L];
         let mut before = [1f32; LANES];
         for place in 0..L {
+            others[place] = before;
             for lane in 0..LANES {
-                others[place][lane] = before[lane];
                 before[lane] *= q[place][lane];
             }
         }
@@ -450,7 +450,9 @@ mod tests {
             let (strongest, settled) = survey.settle(&mut meter).unwrap().unwrap();
             assert!(settled && strongest > 0.1, "k = {k}: {strongest}");
             // Go on until nothing moves, which is where definition and sweep must meet.
-            (0..100).for_each(|_| drop(survey.settle(&mut meter).unwrap()));
+            for _ in 0..100 {
+                survey.settle(&mut meter).unwrap();
+            }
             for edge in (0..formula.literals()).step_by(1 + formula.literals() / 50) {
                 let expected = by_definition(&formula, &survey.warnings, edge);
                 let found = f64::from(survey.warnings[edge]);
