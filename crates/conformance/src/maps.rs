@@ -181,7 +181,7 @@ pub fn degenerate_hashes_have_values<F: Subject + Map>() {
         (0..KEYS).collect(),
         (0..KEYS).map(|at| at << 54).collect(),
         (0..KEYS).map(|at| u64::MAX - at * 3).collect(),
-        (0..KEYS).map(|at| (at % 2 << 63) | random.word() >> 40).collect(),
+        (0..KEYS).map(|at| ((at % 2) << 63) | (random.word() >> 40)).collect(),
     ];
     for set in sets {
         let digests: BTreeSet<u64> = set.into_iter().collect();

@@ -198,6 +198,8 @@ impl Pass<'_> {
             (tamis::Error::Scratch { folder, error }, _) => {
                 failure(format_args!("{}: laying keys aside", folder.display()), &error)
             }
+            // It says all that its source would say again.
+            (tamis::Error::Keys(error), _) => anyhow!("{error}"),
             (error, _) => explain(error),
         })
     }

@@ -182,6 +182,8 @@ impl Shape for GuardedShape {
 pub struct Guarded {
     shape: GuardedShape,
     first: Table,
+    /// That of level 1, settled for the multiplier.
+    graph: Fuse<3>,
     second: Retrieval,
 }
 
@@ -211,6 +213,7 @@ impl Guarded {
         let members = members.finish()?;
         let (len, mut shape) = (members.len(), fit(members.len())?);
         let first = Table::solve(&unseen, shape.first.layout, &shape.first.graph, members)?;
+        let graph = first.settled(shape.first.graph);
 
         let mut passes = [false; BATCH];
         loop {
@@ -220,7 +223,7 @@ impl Guarded {
             }
             for run in run.chunks(BATCH) {
                 let passes = &mut passes[..run.len()];
-                first.contains_each(&shape.first.graph, run.iter().map(|key| key.hi), passes);
+                first.contains_each(&graph, run.iter().map(|key| key.hi), passes);
                 let passing = run.iter().zip(passes).filter(|(_, passes)| **passes);
                 let records: Vec<_> = passing.map(|(key, _)| [key.hi, DENIED]).collect();
                 both.extend(records.into_iter())?;
@@ -233,7 +236,7 @@ impl Guarded {
         }
         let conflict = "both a key and denied";
         let second = Retrieval::solve(&seen, shape.second, MULTIPLIERS, both, conflict, &Verdict)?;
-        Ok(Self { shape, first, second })
+        Ok(Self { shape, first, graph, second })
     }
 
     /// What level 2 says.
@@ -253,7 +256,7 @@ impl Filter for Guarded {
 
     #[inline]
     fn contains(&self, key: Hash) -> bool {
-        self.first.contains(&self.shape.first.graph, key.hi)
+        self.first.contains(&self.graph, key.hi)
             && self.is_member(key.hi, &self.second.place(key.hi))
     }
 
@@ -267,7 +270,7 @@ impl Filter for Guarded {
         let mut passed = [0; BATCH];
         for (keys, out) in keys.chunks(BATCH).zip(out.chunks_mut(BATCH)) {
             let out = &mut out[..keys.len()];
-            self.first.contains_each(&self.shape.first.graph, keys.iter().map(|key| key.hi), out);
+            self.first.contains_each(&self.graph, keys.iter().map(|key| key.hi), out);
             // Level 2 is asked only for those that passed, side by side.
             let mut count = 0;
             for (at, passes) in out.iter().enumerate() {
@@ -326,9 +329,11 @@ impl Persist for Guarded {
         fields.finish()?;
         let first = Level::of(Layout { width, shard_bits, cells, room: 0 }, segment);
         let first = first.ok_or_else(|| from.corrupt("cells that do not fit the segments"))?;
+        let table = Table::read(from, first.layout, len, listed)?;
         Ok(Self {
             shape: GuardedShape { keys, denied, first, second },
-            first: Table::read(from, first.layout, len, listed)?,
+            graph: table.settled(first.graph),
+            first: table,
             second: Retrieval::read(from, second, exceptions)?,
         })
     }

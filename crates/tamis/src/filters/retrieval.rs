@@ -98,6 +98,11 @@ impl Grid {
         (bits::lines(self.words()) + bits::lines(self.shards())) * 64
     }
 
+    /// With the graph that answers, where it is not the same for all multipliers.
+    fn settled(self, seed: u64) -> Self {
+        Self { graph: self.graph.settled(seed), ..self }
+    }
+
     /// What a digest has in a shard that begins at bit `from`.
     #[inline(always)]
     fn place(&self, seed: u64, from: u64, digest: u64) -> Place {
@@ -162,7 +167,12 @@ impl Retrieval {
         })?;
         let (seeds, unplaced): (Vec<_>, Vec<_>) = solved.into_iter().unzip();
         let extra = Words::copy_of(unplaced.concat().as_flattened())?;
-        Ok(Self { grid, table, seeds: Words::copy_of(&seeds)?, extra })
+        Ok(Self::new(grid, table, Words::copy_of(&seeds)?, extra))
+    }
+
+    fn new(grid: Grid, table: Words, seeds: Words, extra: Words) -> Self {
+        // Of several shards all have one graph.
+        Self { grid: grid.settled(seeds[0]), table, seeds, extra }
     }
 
     /// Entries beside the table.
@@ -238,7 +248,7 @@ impl Retrieval {
         let table = from.words(TABLE, grid.words())?;
         let seeds = from.words(SEEDS, grid.shards())?;
         let extra = from.words(EXTRA, 2 * listed)?;
-        Ok(Self { grid, table, seeds, extra })
+        Ok(Self::new(grid, table, seeds, extra))
     }
 
     /// What no table could hold; listed values have at most so many bits.
@@ -273,14 +283,16 @@ fn solve_shard(
     part: &mut [u64],
     cells: &impl Cells,
 ) -> Result<(u64, Vec<Record<2>>), Error> {
-    let (mut seed, mut peeled) = (multiplier(from), 0);
+    let (mut seed, mut settled, mut peeled) = (multiplier(from), *grid, 0);
     for number in 0..attempts(records.len(), grid.graph.cells()) {
         seed = multiplier(from + number);
-        peeled = peeler.peel(&grid.graph, seed, records)?;
+        settled = grid.settled(seed);
+        peeled = peeler.peel(&settled.graph, seed, records)?;
         if peeled == records.len() {
             break;
         }
     }
+    let grid = settled;
     for (cell, [digest, value]) in peeler.owners().rev() {
         let place = grid.place(seed, 0, *digest);
         let bit = cell as u64 * u64::from(grid.width);
