@@ -14,13 +14,13 @@
 //! | bits a key | 1.23 w | 1.08 w + 0.47: 9.1 instead of 9.9 at w = 8 |
 //! | rate | 2^-w exactly | the same |
 //! | cache lines | 3, anywhere in the shard | 3, and one more for half of all keys |
-//! | building | sorting the digests, then peeling: twice the time of a binary fuse filter | the same |
+//! | building | sorting the digests, then peeling, all over the shard at once | the same |
 //! | failure | none, as for the binary fuse filter | the same |
 //!
 //! With `plus=1` the third block, which is peeled last and so has many cells that nobody owns, is
 //! kept as a bit for each cell and the cells that are not zero.
 //!
-//! [`binary_fuse`](super::binary_fuse) takes less memory and less time for the same: this is here
+//! [`binary_fuse`](super::binary_fuse) takes less memory for the same: this is here
 //! because much is stored in it, and to compare. It cannot be changed after it is built, and keys
 //! with the same 64 bits of hash are one key to it.
 //!
