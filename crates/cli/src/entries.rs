@@ -59,9 +59,12 @@ pub(crate) fn tally(entries: &[(Hash, u64)]) -> Tally {
     Tally::of(&entries.iter().map(with_value).collect::<Vec<_>>())
 }
 
+/// What hands out the next run, or why a line of it is none; nothing at the end.
+type NextRun<'a> = dyn FnMut() -> Result<Option<Result<Vec<(Hash, u64)>>>> + 'a;
+
 /// Entries as they come from [`Keys::pull`], for a builder to read.
 pub(crate) struct EntryRuns<'a> {
-    next: &'a mut dyn FnMut() -> Result<Option<Result<Vec<(Hash, u64)>>>>,
+    next: &'a mut NextRun<'a>,
     run: Vec<(Hash, u64)>,
     /// Where runs go when they have been read.
     pool: &'a Pool<Vec<(Hash, u64)>>,
@@ -71,10 +74,7 @@ pub(crate) struct EntryRuns<'a> {
 
 impl<'a> EntryRuns<'a> {
     /// Reads what `next` returns, until that is nothing.
-    pub(crate) fn new(
-        next: &'a mut dyn FnMut() -> Result<Option<Result<Vec<(Hash, u64)>>>>,
-        pool: &'a Pool<Vec<(Hash, u64)>>,
-    ) -> Self {
+    pub(crate) fn new(next: &'a mut NextRun<'a>, pool: &'a Pool<Vec<(Hash, u64)>>) -> Self {
         Self { next, pool, tally: Tally::default(), run: Vec::new() }
     }
 }

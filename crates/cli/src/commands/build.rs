@@ -150,7 +150,7 @@ impl Pass<'_> {
             most => Ok(goal(self.args, most.unwrap_or(count))),
         };
         let build = |means: &Means<'_>, bar: &ProgressBar| {
-            self.from_hashes(bar, |keys| kind.build_fitting(means, goal, &settings, keys))
+            self.hash_into(bar, |keys| kind.build_fitting(means, goal, &settings, keys))
         };
         self.with_means(build, |error| self.explain(error))
     }
@@ -209,12 +209,12 @@ impl Pass<'_> {
         let bar = progress::bar("building", self.keys, self.args.quiet);
         // One thread that inserts keeps up with several that hash, and those have the processors
         // already: sharing each run out among more measures slower.
-        let built = self.from_hashes(&bar, |keys| kind.build(1, goal, settings, keys));
+        let built = self.hash_into(&bar, |keys| kind.build(1, goal, settings, keys));
         built.map_err(|error| self.explain(error))
     }
 
     /// Workers hash while this thread builds from what they have hashed.
-    pub(super) fn from_hashes(
+    pub(super) fn hash_into(
         &self,
         bar: &ProgressBar,
         build: impl FnOnce(&mut Runs<'_>) -> Result<AnyFilter, tamis::Error>,

@@ -58,9 +58,9 @@ fn solve(members: &Pass<'_>, strangers: &Pass<'_>) -> Result<(AnyFilter, Tally, 
     };
     let (filter, tally) = members.with_means(
         |means, bar| {
-            members.from_hashes(bar, |keys| {
+            members.hash_into(bar, |keys| {
                 // The denied keys wait until all keys are read: a bar of theirs would be in the way.
-                let (filter, tally) = strangers.from_hashes(&ProgressBar::hidden(), |denied| {
+                let (filter, tally) = strangers.hash_into(&ProgressBar::hidden(), |denied| {
                     let fit = |count| tamis::plan::solve(goal(args, count), &settings);
                     Guarded::build_against(means, fit, keys, denied).map(AnyFilter::Guarded)
                 })?;
