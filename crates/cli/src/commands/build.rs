@@ -149,7 +149,7 @@ impl Pass<'_> {
             means = means.with_memory(limit.saturating_sub(reading_bytes(threads)), folder);
         }
         let built =
-            self.from_hashes(&reading, |keys| kind.build_fitting(&means, goal, &settings, keys));
+            self.hash_into(&reading, |keys| kind.build_fitting(&means, goal, &settings, keys));
         if let Some(bar) = solving.get() {
             bar.finish_and_clear();
         }
@@ -178,12 +178,12 @@ impl Pass<'_> {
         let bar = progress::bar("building", self.keys, self.args.quiet);
         // One thread that inserts keeps up with several that hash, and those have the processors
         // already: sharing each run out among more measures slower.
-        let built = self.from_hashes(&bar, |keys| kind.build(1, goal, settings, keys));
+        let built = self.hash_into(&bar, |keys| kind.build(1, goal, settings, keys));
         built.map_err(|error| self.explain(error))
     }
 
     /// Workers hash while this thread builds from what they have hashed.
-    fn from_hashes(
+    fn hash_into(
         &self,
         bar: &ProgressBar,
         build: impl FnOnce(&mut Runs<'_>) -> Result<AnyFilter, tamis::Error>,
