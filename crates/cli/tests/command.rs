@@ -553,6 +553,8 @@ fn keys_that_cannot_be_laid_aside_leave_nothing_behind() {
 #[cfg(target_os = "linux")]
 #[test]
 fn an_interrupt_leaves_nothing_behind() {
+    use std::os::unix::process::ExitStatusExt;
+
     let sandbox = Sandbox::new(&[]);
     let kind = static_kinds().next().expect("a static kind");
     let build = format!("build --u64 --filter {kind} --threads 2 --max-memory 56MiB -o f");
@@ -569,8 +571,11 @@ fn an_interrupt_leaves_nothing_behind() {
         std::thread::yield_now();
     }
     assert_eq!(sandbox.listing(), []);
-    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(!child.wait().unwrap().success());
+    // Not SIGINT, which a background job may have been told to ignore.
+    let stdin = child.stdin.take();
+    Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    assert_eq!(child.wait().unwrap().signal(), Some(15));
+    drop(stdin);
     assert_eq!(sandbox.listing(), []);
 }
 
