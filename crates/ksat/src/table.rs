@@ -44,6 +44,9 @@ const BACKTRACKING: [Decimation; 2] =
 const STRAIGHT_FIRST: [Decimation; 3] =
     [Decimation { share: 0.025, back: 0.0 }, BACKTRACKING[0], BACKTRACKING[1]];
 
+/// A load of the table is that of a formula with up to one variable less than it takes.
+const ROUNDING: f64 = 0.0025;
+
 impl Plan {
     /// What was found best for formulas of this size, load and clause length.
     pub fn of(formula: &Formula) -> Self {
@@ -54,7 +57,7 @@ impl Plan {
         let opening = match () {
             // Clauses that share all their variables say nothing new to a survey.
             () if nae || formula.usual_length() < 3 || formula.longest() > MAX_CLAUSE => u64::MAX,
-            () if load <= row.easy => 2000 * vars,
+            () if load < row.easy + ROUNDING => 2000 * vars,
             () => 10 * vars,
         };
         let surveys = if load < row.hard { &STRAIGHT_FIRST[..] } else { &BACKTRACKING[..] };
