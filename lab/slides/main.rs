@@ -326,9 +326,11 @@ fn pieces(keys: &[Hash], mut work: impl FnMut(&[Hash]) -> Result<()>) -> Result<
     keys.chunks(1024).map(time).collect()
 }
 
-/// The filters of the xor and binary fuse papers and what those compare with, at 2^-8; and how far
-/// over the bound the slides say that each is.
-fn late(keys: u64) -> Result<Vec<(Box<dyn Entrant>, Option<f64>)>> {
+/// A filter, and how far over the bound the slides say that it is.
+type Stated = (Box<dyn Entrant>, Option<f64>);
+
+/// The filters of the xor and binary fuse papers and what those compare with, at 2^-8.
+fn late(keys: u64) -> Result<Vec<Stated>> {
     let goal = Goal::KeysFpr { keys, fpr: 1.0 / 256.0 };
     Ok(vec![
         (entrant::<Xor>("xor", goal, &[])?, Some(0.23)),
