@@ -6,11 +6,13 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use anyhow::Result;
-use lab::{Line, STRANGERS, Sheet, hashes, share_of_yes};
+use lab::{Entrant, Line, STRANGERS, Sheet, build_times, entrant, hashes, share_of_yes};
 use tamis::{
-    Bloom, BloomShape, Build, CountingBloom, CountingBloomShape, CountingQuotient,
-    CountingQuotientShape, Filter, Hash, Insert, Overlap, Quotient, QuotientShape, Remove, Shape,
+    BinaryFuse, Bloom, BloomShape, Build, CountingBloom, CountingBloomShape, CountingQuotient,
+    CountingQuotientShape, Cuckoo, Filter, Goal, Hash, Insert, Overlap, Quotient, QuotientShape,
+    Remove, Shape, Xor,
 };
+use tamis_cli::bench::harness::{self, Contender, Keys, Metric};
 
 const KEYS: u64 = 1_000_000;
 
@@ -20,7 +22,9 @@ fn main() -> Result<()> {
     deletion()?;
     similarity()?;
     quotient_size()?;
-    quotient_speed()
+    quotient_speed()?;
+    xor_size()?;
+    xor_speed()
 }
 
 /// False positives against the number of bits a key sets, at 8 bits of memory a key.
@@ -320,4 +324,107 @@ fn pieces(keys: &[Hash], mut work: impl FnMut(&[Hash]) -> Result<()>) -> Result<
         Ok(start.elapsed().as_secs_f64() / keys.len() as f64)
     };
     keys.chunks(1024).map(time).collect()
+}
+
+/// A filter, and how far over the bound the slides say that it is.
+type Stated = (Box<dyn Entrant>, Option<f64>);
+
+/// The filters of the xor and binary fuse papers and what those compare with, at 2^-8.
+fn late(keys: u64) -> Result<Vec<Stated>> {
+    let goal = Goal::KeysFpr { keys, fpr: 1.0 / 256.0 };
+    Ok(vec![
+        (entrant::<Xor>("xor", goal, &[])?, Some(0.23)),
+        (entrant::<BinaryFuse>("binary_fuse 3", goal, &[])?, Some(0.13)),
+        (entrant::<BinaryFuse>("binary_fuse 4", goal, &[("arity", "4")])?, Some(0.08)),
+        (entrant::<Xor>("xor plus", goal, &[("plus", "1")])?, None),
+        (entrant::<Bloom>("bloom", goal, &[])?, Some(0.44)),
+        (entrant::<Cuckoo>("cuckoo", goal, &[])?, None),
+    ])
+}
+
+/// Memory over the bound, by the number of keys.
+fn xor_size() -> Result<()> {
+    let columns = ["keys", "filter", "slides", "bits a key", "over the bound"];
+    let mut sheet = Sheet::new("slides", "xor-size", &columns);
+    let mut lines = Vec::new();
+    for power in 2..=8u32 {
+        for (i, (entrant, slides)) in late(10u64.pow(power))?.into_iter().enumerate() {
+            let over = entrant.over();
+            sheet.row(&[
+                &format!("1e{power}"),
+                &entrant.name(),
+                &slides.map_or(String::new(), |over| over.to_string()),
+                &format!("{:.3}", entrant.figures().bits_per_key()),
+                &format!("{over:.3}"),
+            ]);
+            if lines.len() == i {
+                lines.push((entrant.name().to_owned(), Vec::new()));
+            }
+            lines[i].1.push((f64::from(power), 100.0 * over));
+        }
+    }
+    let mut lines: Vec<Line> =
+        lines.into_iter().map(|(name, line)| Line::measured(name, line)).collect();
+    for percent in [23.0, 13.0, 8.0] {
+        let line = vec![(2.0, percent), (8.0, percent)];
+        lines.push(Line::calculated(format!("the slides' {percent} %"), line));
+    }
+    sheet.finish(
+        "Memory over the bound at a rate of 2^-8",
+        "keys, as log10",
+        "per cent",
+        false,
+        lines,
+    )
+}
+
+/// Time over the xor filter's, all in turns, and the rate that was counted. Of building it is
+/// processor time.
+fn xor_speed() -> Result<()> {
+    const ROUNDS: usize = 31;
+    let columns = [
+        "keys",
+        "filter",
+        "rate measured",
+        "build / xor",
+        "member / xor",
+        "stranger / xor",
+        "member in a batch / xor",
+        "stranger in a batch / xor",
+    ];
+    let mut sheet = Sheet::new("slides", "xor-speed", &columns);
+    let mut lines = Vec::new();
+    for power in 4..=7u32 {
+        let entrants: Vec<Box<dyn Entrant>> =
+            late(10u64.pow(power))?.into_iter().map(|(entrant, _)| entrant).collect();
+        let builds = build_times(&entrants)?;
+        let contenders: Vec<Box<dyn Contender>> =
+            entrants.into_iter().map(|entrant| entrant as Box<dyn Contender>).collect();
+        let keys = Keys::new(10u64.pow(power), 1.0 / 256.0, ROUNDS, 10);
+        let outcomes = harness::measure(&contenders, &keys, ROUNDS, &|| ())?;
+        for (i, outcome) in outcomes.iter().enumerate() {
+            let build = builds[i] / builds[0];
+            let [_, hit, miss, hits, misses] = Metric::ALL.map(|metric| {
+                let ratio = outcome.ratio(metric, &outcomes[0], metric);
+                ratio.map_or(String::new(), |ratio| format!("{:.2}", ratio.median))
+            });
+            let rate = outcome.fpr.map_or(String::new(), |fpr| format!("{fpr:.3e}"));
+            let (keys, times) = (format!("1e{power}"), format!("{build:.2}"));
+            sheet.row(&[&keys, &outcome.name, &rate, &times, &hit, &miss, &hits, &misses]);
+            if lines.len() == i {
+                lines.push((outcome.name.clone(), Vec::new()));
+            }
+            lines[i].1.push((f64::from(power), build));
+        }
+    }
+    let mut lines: Vec<Line> =
+        lines.into_iter().map(|(name, line)| Line::measured(name, line)).collect();
+    lines.push(Line::calculated("the slides' half", vec![(4.0, 0.5), (7.0, 0.5)]));
+    sheet.finish(
+        "Time to build at a rate of 2^-8, over that of the xor filter",
+        "keys, as log10",
+        "time / xor's",
+        false,
+        lines,
+    )
 }

@@ -1,15 +1,19 @@
 //! What the papers' folders share: keys, sheets of figures, plots.
 //!
-//! Each folder beside this one is a paper. Its program measures what the paper states, prints it,
-//! and writes CSV and SVG next to itself; its README says what agreed and what did not.
+//! Each folder beside this one is a paper, or a question. Its program measures what the paper
+//! states, prints it, and writes CSV and SVG next to itself; its README says what agreed and what
+//! did not.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::Result;
-use kuva::prelude::{Layout, LinePlot, Plot};
-use tamis::{Filter, Hash, HashId, Hasher, Key};
+use anyhow::{Context, Result};
+use kuva::prelude::{Layout, LinePlot, Plot, ScatterPlot};
+use tamis::{
+    Build, Figures, Filter, Goal, Hash, HashId, Hasher, Hashes, Key, Keyed, Settings, Shape, plan,
+};
+use tamis_cli::bench::harness::{Contained, Contender};
 
 /// Hashes of the integers from `from` on, under a fixed seed that `salt` changes.
 pub fn hashes(salt: u64, from: u64, count: u64) -> Vec<Hash> {
@@ -27,19 +31,114 @@ pub fn share_of_yes(filter: &impl Filter, keys: &[Hash]) -> f64 {
     out.iter().filter(|yes| **yes).count() as f64 / keys.len() as f64
 }
 
+/// One of ours, as the harness of `tamis bench` measures it.
+pub trait Entrant: Contender {
+    /// What its shape promises.
+    fn figures(&self) -> Figures;
+
+    /// Builds it from the integers below `figures().keys`, which are made on the way: no list of
+    /// them lies in memory.
+    fn stream(&self, threads: usize) -> Result<()>;
+
+    /// Its memory over the bound, n log2(1 / rate), less 1.
+    fn over(&self) -> f64 {
+        over(self.figures().bits_per_key(), self.figures().fpr)
+    }
+}
+
+/// So many bits a key over the bound for that rate, less 1.
+pub fn over(bits_per_key: f64, fpr: f64) -> f64 {
+    bits_per_key / -fpr.log2() - 1.0
+}
+
+struct Ours<F: Filter> {
+    name: &'static str,
+    shape: F::Shape,
+    hasher: Hasher,
+}
+
+/// A kind of ours with these settings, for the goal.
+pub fn entrant<F: Build + 'static>(
+    name: &'static str,
+    goal: Goal,
+    settings: &[(&str, &str)],
+) -> Result<Box<dyn Entrant>> {
+    let mut all = Settings::default();
+    for (name, value) in settings {
+        all.set(*name, *value);
+    }
+    let hasher = Hasher::new(HashId::Fast, [9, 0x7a3e]);
+    Ok(Box::new(Ours::<F> { name, shape: plan::solve(goal, &all)?, hasher }))
+}
+
+impl<F: Build + 'static> Contender for Ours<F> {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn build(&self, keys: &[u64]) -> Result<Box<dyn Contained>> {
+        let hashes = Hashes::new(keys.iter().map(|key| key.hash(&self.hasher)));
+        Ok(Box::new(Keyed::new(self.hasher, F::build(self.shape.clone(), hashes)?)))
+    }
+}
+
+impl<F: Build + 'static> Entrant for Ours<F> {
+    fn figures(&self) -> Figures {
+        self.shape.figures()
+    }
+
+    fn stream(&self, threads: usize) -> Result<()> {
+        let keys = Hashes::new((0..self.figures().keys).map(|key| key.hash(&self.hasher)));
+        F::build_on(threads, self.shape.clone(), keys)?;
+        Ok(())
+    }
+}
+
+/// Processor time to build each of these on one thread: nanoseconds a key, medians of a few rounds
+/// in which they take turns.
+pub fn build_times(entrants: &[Box<dyn Entrant>]) -> Result<Vec<f64>> {
+    const ROUNDS: usize = 5;
+    let mut times = vec![Vec::new(); entrants.len()];
+    // The first is who asks the system for memory.
+    for round in 0..=ROUNDS {
+        for (entrant, times) in entrants.iter().zip(&mut times) {
+            // The clock may lag by some milliseconds, so small ones are built many times in a row.
+            let keys = entrant.figures().keys;
+            let in_a_row = (1 << 20) / keys + 1;
+            let start = processor_time()?;
+            (0..in_a_row).try_for_each(|_| entrant.stream(1))?;
+            if round > 0 {
+                times.push((processor_time()? - start) / (keys * in_a_row) as f64);
+            }
+        }
+    }
+    let median = |mut times: Vec<f64>| {
+        times.sort_by(f64::total_cmp);
+        times[ROUNDS / 2]
+    };
+    Ok(times.into_iter().map(median).collect())
+}
+
+/// Nanoseconds that this thread has had a processor: unlike those on the wall they do not count
+/// what else the machine does. Only Linux tells.
+fn processor_time() -> Result<f64> {
+    let text = fs::read_to_string("/proc/thread-self/schedstat")?;
+    Ok(text.split_whitespace().next().context("no processor time")?.parse()?)
+}
+
 /// A table of numbers, written as CSV and printed.
 #[derive(Debug)]
 pub struct Sheet {
     folder: PathBuf,
-    name: &'static str,
+    name: String,
     text: String,
 }
 
 impl Sheet {
     /// A sheet in `lab/FOLDER/NAME.csv`.
-    pub fn new(folder: &str, name: &'static str, columns: &[&str]) -> Self {
+    pub fn new(folder: &str, name: impl Into<String>, columns: &[&str]) -> Self {
         let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(folder);
-        Self { folder, name, text: format!("{}\n", columns.join(",")) }
+        Self { folder, name: name.into(), text: format!("{}\n", columns.join(",")) }
     }
 
     /// Adds a row.
@@ -74,6 +173,10 @@ impl Sheet {
             .into_iter()
             .zip(colours.into_iter().cycle())
             .map(|(line, colour)| {
+                if let [point] = line.points[..] {
+                    let dot = ScatterPlot::new().with_data([point]).with_color(colour);
+                    return Plot::Scatter(dot.with_legend(line.label).with_size(4.0));
+                }
                 let plot = LinePlot::new()
                     .with_data(line.points)
                     .with_color(colour)
@@ -91,7 +194,7 @@ impl Sheet {
     }
 }
 
-/// A line of a plot.
+/// A line of a plot, or a dot where there is one point only.
 #[derive(Debug)]
 pub struct Line {
     label: String,

@@ -1,0 +1,227 @@
+//! Static filters: memory over the bound against the time of a query, and what building takes.
+//!
+//! `cargo run --release -p tamis-lab --bin static -- [--most 1e8]` measures ours, up to so many
+//! keys; `-- --peers FILE` draws what `cargo xtask peers --json` has printed.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use lab::{Entrant, Line, Sheet, build_times, entrant, over};
+use serde_json::Value;
+use tamis::{BinaryFuse, Bloom, Goal, Ribbon, SplitBlockBloom, Xor};
+use tamis_cli::bench::harness::{self, Contender, Keys, Metric};
+
+const ROUNDS: usize = 31;
+const QUERIES: [Metric; 4] = [Metric::Hit, Metric::Miss, Metric::HitBatch, Metric::MissBatch];
+/// The first row of the sheets that show memory and time.
+const COLUMNS: [&str; 9] = [
+    "filter",
+    "keys",
+    "bits a key",
+    "rate measured",
+    "over the bound",
+    "member ns",
+    "stranger ns",
+    "member in a batch ns",
+    "stranger in a batch ns",
+];
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => all(10_000_000),
+        ["--most", most] => all(count(most)?),
+        ["--peers", file] => peers(Path::new(file)),
+        ["--peak", name, keys] => print_peak(name, count(keys)?),
+        _ => bail!("static [--most KEYS | --peers FILE]"),
+    }
+}
+
+fn count(text: &str) -> Result<u64> {
+    let number: f64 = text.parse().with_context(|| format!("{text} is no number of keys"))?;
+    Ok(number as u64)
+}
+
+fn all(most: u64) -> Result<()> {
+    for keys in [100_000, 10_000_000].into_iter().filter(|keys| *keys <= most) {
+        for width in [8, 16] {
+            space(keys, width)?;
+        }
+    }
+    building(most)
+}
+
+/// The static kinds, and two that are not, for scale.
+///
+/// A hundredth more than 2^-width is asked for: the homogeneous ribbon with slots of so many bits
+/// has a little more. Of the others the static ones have 2^-width all the same.
+fn entrants(keys: u64, width: i32) -> Result<Vec<Box<dyn Entrant>>> {
+    let goal = Goal::KeysFpr { keys, fpr: 1.01 * 2f64.powi(-width) };
+    Ok(vec![
+        entrant::<BinaryFuse>("binary_fuse 3", goal, &[])?,
+        entrant::<BinaryFuse>("binary_fuse 4", goal, &[("arity", "4")])?,
+        entrant::<Xor>("xor", goal, &[])?,
+        entrant::<Xor>("xor plus", goal, &[("plus", "1")])?,
+        entrant::<Ribbon>("ribbon", goal, &[])?,
+        entrant::<Ribbon>("ribbon homogeneous", goal, &[("form", "2")])?,
+        entrant::<Bloom>("bloom", goal, &[])?,
+        entrant::<SplitBlockBloom>("split_block_bloom", goal, &[])?,
+    ])
+}
+
+/// Memory over the bound against the time of a query.
+fn space(keys: u64, width: i32) -> Result<()> {
+    let entrants = entrants(keys, width)?;
+    let overs: Vec<f64> = entrants.iter().map(|entrant| entrant.over()).collect();
+    let figures: Vec<_> = entrants.iter().map(|entrant| entrant.figures()).collect();
+    let contenders: Vec<Box<dyn Contender>> =
+        entrants.into_iter().map(|entrant| entrant as Box<dyn Contender>).collect();
+    let all = Keys::new(keys, 2f64.powi(-width), ROUNDS, 9);
+    let outcomes = harness::measure(&contenders, &all, ROUNDS, &|| ())?;
+    let name = format!("space-{}-{width}", power(keys));
+    let mut sheet = Sheet::new("static", name, &COLUMNS);
+    let mut lines = Vec::new();
+    for ((outcome, over), figures) in outcomes.iter().zip(overs).zip(figures) {
+        let times = QUERIES.map(|metric| outcome.time(metric));
+        row(
+            &mut sheet,
+            &outcome.name,
+            figures.keys,
+            figures.bits_per_key(),
+            outcome.fpr,
+            over,
+            times,
+        );
+        lines.push(segment(&outcome.name, over, times));
+    }
+    let title = format!("{} keys, rate 2^-{width}: memory against time", power(keys));
+    draw(sheet, &title, lines)
+}
+
+/// What other crates' filters cost, and ours beside them, from the lines of a file.
+fn peers(file: &Path) -> Result<()> {
+    let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
+    let mut runs: BTreeMap<u64, Vec<Value>> = BTreeMap::new();
+    for line in text.lines() {
+        let line: Value = serde_json::from_str(line)?;
+        runs.entry(line["keys"].as_u64().context("no keys")?).or_default().push(line);
+    }
+    for (keys, run) in runs {
+        let name = format!("peers-{}", power(keys));
+        let mut sheet = Sheet::new("static", name, &COLUMNS);
+        let mut lines = Vec::new();
+        // The floors are no filters and have no rate.
+        for line in run.iter().filter(|line| line["fpr"].is_f64()) {
+            let number = |field: &str| line[field].as_f64();
+            let (name, bits) = (line["filter"].as_str(), number("bits_per_key"));
+            let (name, bits) = name.zip(bits).context("no filter, or no bits_per_key")?;
+            let fpr = number("fpr");
+            let over = over(bits, fpr.unwrap_or(0.0));
+            let times = ["hit_ns", "miss_ns", "hit_batch_ns", "miss_batch_ns"].map(number);
+            row(&mut sheet, name, keys, bits, fpr, over, times);
+            lines.push(segment(name, over, times));
+        }
+        let title = format!("{} keys, other crates' filters: memory against time", power(keys));
+        draw(sheet, &title, lines)?;
+    }
+    Ok(())
+}
+
+fn row(
+    sheet: &mut Sheet,
+    name: &str,
+    keys: u64,
+    bits: f64,
+    fpr: Option<f64>,
+    over: f64,
+    times: [Option<f64>; 4],
+) {
+    let times = times.map(|time| time.map_or(String::new(), |time| format!("{time:.1}")));
+    let fpr = fpr.map_or(String::new(), |fpr| format!("{fpr:.4e}"));
+    let (bits, over) = (format!("{bits:.3}"), format!("{over:.4}"));
+    let [hit, miss, hits, misses] = &times;
+    sheet.row(&[&name, &power(keys), &bits, &fpr, &over, hit, miss, hits, misses]);
+}
+
+/// From the time in a batch to the time alone, the mean of members and strangers; the latter only
+/// of who knows no batches.
+fn segment(name: &str, over: f64, [hit, miss, hits, misses]: [Option<f64>; 4]) -> Line {
+    let mean = |pair: Option<(f64, f64)>| pair.map(|(a, b)| (f64::midpoint(a, b), 100.0 * over));
+    let ends = [mean(hits.zip(misses)), mean(hit.zip(miss))];
+    Line::measured(name, ends.into_iter().flatten().collect())
+}
+
+fn draw(sheet: Sheet, title: &str, lines: Vec<Line>) -> Result<()> {
+    let x = "ns a query: one end of a line in batches, the other one at a time";
+    sheet.finish(title, x, "per cent over the bound", false, lines)
+}
+
+fn power(keys: u64) -> String {
+    format!("{:e}", keys as f64)
+}
+
+/// Processor time to build at 2^-8 on one thread, and the most memory while it goes on.
+fn building(most: u64) -> Result<()> {
+    let mut times = Sheet::new("static", "build-time", &["keys", "filter", "ns a key"]);
+    let columns = ["keys", "filter", "filter's bytes a key", "peak bytes a key"];
+    let mut peaks = Sheet::new("static", "build-memory", &columns);
+    let mut time_lines: BTreeMap<usize, (String, Vec<(f64, f64)>)> = BTreeMap::new();
+    let mut peak_lines = time_lines.clone();
+    for keys in (3..=11).map(|power| 10u64.pow(power)).take_while(|keys| *keys <= most) {
+        // Bloom, at a memory access a bit and nothing else, is left to split_block_bloom.
+        let mut entrants = entrants(keys, 8)?;
+        entrants.retain(|entrant| entrant.name() != "bloom");
+        for (i, (entrant, time)) in entrants.iter().zip(build_times(&entrants)?).enumerate() {
+            let name = entrant.name();
+            times.row(&[&power(keys), &name, &format!("{time:.1}")]);
+            let x = (keys as f64).log10();
+            let line = || (name.to_owned(), Vec::new());
+            time_lines.entry(i).or_insert_with(line).1.push((x, time));
+            // A process takes pages, and of those some anyhow: with few keys they are all one sees.
+            if keys >= 100_000
+                && let Some(peak) = peak_of(name, keys)
+            {
+                let own = entrant.figures().bits_per_key() / 8.0;
+                let peak = peak as f64 / keys as f64;
+                peaks.row(&[&power(keys), &name, &format!("{own:.2}"), &format!("{peak:.2}")]);
+                peak_lines.entry(i).or_insert_with(line).1.push((x, peak));
+            }
+        }
+    }
+    let lines = |lines: BTreeMap<usize, (String, Vec<_>)>| {
+        lines.into_values().map(|(name, line)| Line::measured(name, line)).collect()
+    };
+    let x = "keys, as log10";
+    let title = "Building at a rate of 2^-8, on one thread";
+    times.finish(title, x, "ns a key", true, lines(time_lines))?;
+    let title = "The most memory while building on one thread, keys not counted";
+    peaks.finish(title, x, "bytes a key", false, lines(peak_lines))
+}
+
+/// What a process of its own says that it took; `None` where the system does not tell.
+fn peak_of(name: &str, keys: u64) -> Option<u64> {
+    let mut command = Command::new(std::env::current_exe().ok()?);
+    let output = command.args(["--peak", name, &keys.to_string()]).output().ok()?;
+    String::from_utf8(output.stdout).ok()?.trim().parse().ok()
+}
+
+fn print_peak(name: &str, keys: u64) -> Result<()> {
+    let entrants = entrants(keys, 8)?;
+    let entrant = entrants.iter().find(|entrant| entrant.name() == name);
+    let entrant = entrant.with_context(|| format!("no filter is called {name}"))?;
+    let before = high_water()?;
+    entrant.stream(1)?;
+    println!("{}", high_water()? - before);
+    Ok(())
+}
+
+/// The most memory that this process has had, in bytes; only Linux tells.
+fn high_water() -> Result<u64> {
+    let text = fs::read_to_string("/proc/self/status")?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kilobytes = line.and_then(|line| line.split_whitespace().next());
+    Ok(kilobytes.context("no high-water mark")?.parse::<u64>()? * 1024)
+}
