@@ -196,6 +196,20 @@ impl Guarded {
     pub fn build_against(
         means: &Means<'_>,
         fit: impl FnOnce(u64) -> Result<GuardedShape, Error>,
+        keys: impl KeySource,
+        denied: impl KeySource,
+    ) -> Result<Self, Error> {
+        let built = Self::solve(means, fit, keys, denied);
+        // Each of two gatherings has half of the memory.
+        built.map_err(|error| match error {
+            Error::Tight { limit, needs } => Error::Tight { limit: 2 * limit, needs: 2 * needs },
+            error => error,
+        })
+    }
+
+    fn solve(
+        means: &Means<'_>,
+        fit: impl FnOnce(u64) -> Result<GuardedShape, Error>,
         mut keys: impl KeySource,
         mut denied: impl KeySource,
     ) -> Result<Self, Error> {
