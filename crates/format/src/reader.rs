@@ -209,7 +209,7 @@ impl Reader {
         self.sections.as_slice().iter().try_for_each(check)
     }
 
-    /// The words of the first section.
+    /// The words of the next section, which must be a shape.
     pub fn shape(&mut self) -> Result<Fields, Error> {
         let words: Vec<u64> = self.take(Name::SHAPE)?.iter().copied().collect();
         Ok(Fields { words: words.into_iter(), at: self.at })

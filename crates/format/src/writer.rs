@@ -17,9 +17,9 @@ impl<'a> Writer<'a> {
         Self::default()
     }
 
-    /// The filter's geometry. It comes before every other section.
+    /// The filter's geometry, before its other sections. A filter that is part of another comes
+    /// after all that is the other's own, with a shape of its own.
     pub fn shape(&mut self, fields: &[u64]) {
-        debug_assert!(self.sections.is_empty(), "the shape comes first");
         self.sections.push((Name::SHAPE, Cow::Owned(fields.to_vec())));
     }
 
