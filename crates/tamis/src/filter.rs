@@ -159,10 +159,10 @@ impl<'a> Means<'a> {
         self.memory.as_ref().map(|(bytes, folder)| (*bytes, folder.as_path()))
     }
 
-    /// The same with half of the memory, and if not `watched` nobody to tell: for who gathers two
-    /// sets of keys side by side.
-    pub(crate) fn half(&self, watched: bool) -> Self {
-        let memory = self.memory.clone().map(|(bytes, folder)| (bytes / 2, folder));
+    /// The same with a part of the memory, and if not `watched` nobody to tell: for who gathers
+    /// two sets of keys side by side.
+    pub(crate) fn share(&self, part: u64, of: u64, watched: bool) -> Self {
+        let memory = self.memory.clone().map(|(bytes, folder)| (bytes / of * part, folder));
         Self { memory, watcher: self.watcher.filter(|_| watched), ..self.clone() }
     }
 

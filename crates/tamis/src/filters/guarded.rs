@@ -187,6 +187,16 @@ pub struct Guarded {
     second: Retrieval,
 }
 
+/// Of an error of who has so many thirds of the memory, what it means for all of it.
+fn in_all(error: Error, thirds: u64) -> Error {
+    match error {
+        Error::Tight { limit, needs } => {
+            Error::Tight { limit: limit / thirds * 3, needs: needs.div_ceil(thirds) * 3 }
+        }
+        error => error,
+    }
+}
+
 impl Guarded {
     /// Builds a filter of `keys` that says no to every one of `denied`, which are read when all
     /// keys are. `fit` makes the shape for the number of distinct keys; room for those denied keys
@@ -196,37 +206,25 @@ impl Guarded {
     pub fn build_against(
         means: &Means<'_>,
         fit: impl FnOnce(u64) -> Result<GuardedShape, Error>,
-        keys: impl KeySource,
-        denied: impl KeySource,
-    ) -> Result<Self, Error> {
-        let built = Self::solve(means, fit, keys, denied);
-        // Each of two gatherings has half of the memory.
-        built.map_err(|error| match error {
-            Error::Tight { limit, needs } => Error::Tight { limit: 2 * limit, needs: 2 * needs },
-            error => error,
-        })
-    }
-
-    fn solve(
-        means: &Means<'_>,
-        fit: impl FnOnce(u64) -> Result<GuardedShape, Error>,
         mut keys: impl KeySource,
         mut denied: impl KeySource,
     ) -> Result<Self, Error> {
-        // Who watches sees level 2: it has all that level 1 has.
-        let (unseen, seen) = (means.half(false), means.half(true));
+        // Level 2 takes twice the memory, or less. Who watches sees it: it has all that level 1 has.
+        let (unseen, seen) = (means.share(1, 3, false), means.share(2, 3, true));
+        let (third, two_thirds) = (|error| in_all(error, 1), |error| in_all(error, 2));
         let (mut members, mut both) = (Gathering::new(&unseen), Gathering::new(&seen));
         loop {
             let run = keys.next_run()?;
             if run.is_empty() {
                 break;
             }
-            members.extend(run.iter().map(|key| [key.hi]))?;
-            both.extend(run.iter().map(|key| [key.hi, MEMBER]))?;
+            members.extend(run.iter().map(|key| [key.hi])).map_err(third)?;
+            both.extend(run.iter().map(|key| [key.hi, MEMBER])).map_err(two_thirds)?;
         }
-        let members = members.finish()?;
+        let members = members.finish().map_err(third)?;
         let (len, mut shape) = (members.len(), fit(members.len())?);
-        let first = Table::solve(&unseen, shape.first.layout, &shape.first.graph, members)?;
+        let level = &shape.first;
+        let first = Table::solve(&unseen, level.layout, &level.graph, members).map_err(third)?;
         let graph = first.settled(shape.first.graph);
 
         let mut passes = [false; BATCH];
@@ -240,16 +238,17 @@ impl Guarded {
                 first.contains_each(&graph, run.iter().map(|key| key.hi), passes);
                 let passing = run.iter().zip(passes).filter(|(_, passes)| **passes);
                 let records: Vec<_> = passing.map(|(key, _)| [key.hi, DENIED]).collect();
-                both.extend(records.into_iter())?;
+                both.extend(records.into_iter()).map_err(two_thirds)?;
             }
         }
-        let both = both.finish()?;
+        let both = both.finish().map_err(two_thirds)?;
         let needed = both.len() - len;
         if needed > shape.denied {
             (shape.denied, shape.second) = (needed, Grid::new(shape.keys + needed, 1)?);
         }
         let conflict = "both a key and denied";
-        let second = Retrieval::solve(&seen, shape.second, MULTIPLIERS, both, conflict, &Verdict)?;
+        let second = Retrieval::solve(&seen, shape.second, MULTIPLIERS, both, conflict, &Verdict);
+        let second = second.map_err(two_thirds)?;
         Ok(Self { shape, first, graph, second })
     }
 
