@@ -23,6 +23,7 @@
 
 use std::cmp::{max, min};
 
+use crate::prefetch::prefetch;
 use crate::range::{mix, scale};
 use crate::words::{OutOfMemory, Words};
 
@@ -52,6 +53,14 @@ pub unsafe trait Graph<const K: usize>: Copy {
     fn closed_below(&self, first: usize) -> usize {
         let _ = first;
         0
+    }
+
+    /// Cells from this one on are in no edge of a digest whose first cell is `first` or an earlier
+    /// one.
+    #[inline(always)]
+    fn open_from(&self, first: usize) -> usize {
+        let _ = first;
+        self.cells()
     }
 
     /// Whether records are to own such a cell only if they can own no other at the time.
@@ -191,6 +200,12 @@ unsafe impl<const K: usize> Graph<K> for Fuse<K> {
         if self.cells < SMALL { 0 } else { min(first, fold) }
     }
 
+    #[inline]
+    fn open_from(&self, first: usize) -> usize {
+        let last = first + (self.mask + 1) as usize * (K - 1) + 1;
+        if self.cells < SMALL { self.cells } else { min(last, self.cells) }
+    }
+
     #[inline(always)]
     fn edge(&self, multiplier: u64, digest: u64) -> Edge<K> {
         let (print, low) = product(multiplier, digest);
@@ -262,7 +277,7 @@ unsafe impl<const K: usize> Graph<K> for Blocks<K> {
 /// let mut peeler = Peeler::new();
 /// let seed = (0..100).map(multiplier).find(|m| peeler.peel(&graph, *m, &records) == Ok(100));
 /// let mut table = vec![0; graph.cells()];
-/// for (cell, [digest]) in peeler.owners().rev() {
+/// for (cell, [digest]) in peeler.owners() {
 ///     let edge = graph.edge(seed.unwrap(), *digest);
 ///     table[cell] = edge.cells.iter().fold(edge.print, |print, cell| print ^ table[*cell]);
 /// }
@@ -283,6 +298,8 @@ pub struct Peeler<const W: usize> {
 }
 
 const MANY: u8 = u8::MAX;
+/// How many owners ahead memory is asked for.
+const AHEAD: usize = 24;
 /// Records that are put in at once.
 const RUN: usize = 1 << 12;
 
@@ -307,51 +324,56 @@ impl<const W: usize> Peeler<W> {
         multiplier: u64,
         records: &[[u64; W]],
     ) -> Result<usize, OutOfMemory> {
-        self.clear(graph.cells())?;
-        let (sums, degrees) = (self.sums.to_mut().as_chunks_mut::<W>().0, &mut self.degrees[..]);
+        let cells = graph.cells();
+        self.reserve(cells)?;
+        let sums = &mut self.sums.to_mut().as_chunks_mut::<W>().0[..cells];
+        let degrees = &mut self.degrees[..cells];
         // `order` holds the owned cells, a gap, and the queue of cells to look at:
         //
         //   0        done            head            tail
         //   ├─ owned ──┼──── gap ──────┼──── queue ────┤
         //
-        // First in, first out: the next ones are known long before it is their turn, so that their
-        // memory is on its way. Only when it is empty the search goes on among the cells that no
-        // record to come has, and when that has ended some more records are put in: all happens
-        // within a few segments, which stay in the cache.
-        let order = &mut self.order[..];
+        // When the queue is empty some more records are put in, and those cells join it that are
+        // alone and that no record to come has: all happens within a few segments, which stay in
+        // the cache.
+        let order = &mut self.order[..=cells];
         let (mut done, mut head, mut tail) = (0, 0, 0);
-        let (mut rest, mut search, mut closed) = (records, 0, 0);
+        let (mut rest, mut closed, mut open) = (records, 0, 0);
+        let first = |record: &[u64; W]| graph.edge(multiplier, record[0]).cells[0];
         loop {
             if head == tail {
-                let found = degrees[search..closed].iter().position(|degree| *degree == 1);
-                search = found.map_or(closed, |ahead| search + ahead);
-                let cell = match found {
-                    Some(_) => search,
-                    None if closed < degrees.len() => {
-                        let (now, later) = rest.split_at(min(RUN, rest.len()));
-                        for record in now {
-                            for cell in graph.edge(multiplier, record[0]).cells {
-                                add(&mut sums[cell], record);
-                                degrees[cell] = degrees[cell].saturating_add(1);
-                            }
+                (head, tail) = (done, done);
+                if closed < cells {
+                    let (now, later) = rest.split_at(min(RUN, rest.len()));
+                    rest = later;
+                    // Cells are cleared when records first reach them, and in order: that brings
+                    // them into the cache.
+                    let reach = match (now, rest) {
+                        ([.., last], [_, ..]) => max(open, graph.open_from(first(last))),
+                        _ => cells,
+                    };
+                    sums[open..reach].fill([0; W]);
+                    degrees[open..reach].fill(0);
+                    open = reach;
+                    for record in now {
+                        for cell in graph.edge(multiplier, record[0]).cells {
+                            add(&mut sums[cell], record);
+                            degrees[cell] = degrees[cell].saturating_add(1);
                         }
-                        rest = later;
-                        closed = match rest.first() {
-                            Some(record) => {
-                                let first = graph.edge(multiplier, record[0]).cells[0];
-                                max(closed, graph.closed_below(first))
-                            }
-                            None => degrees.len(),
-                        };
-                        continue;
                     }
-                    None => match self.late.pop() {
-                        Some(cell) => cell as usize,
-                        None => break,
-                    },
-                };
-                (head, tail) = (done, done + 1);
-                order[head] = cell as u32;
+                    let below = rest.first().map(|record| graph.closed_below(first(record)));
+                    let below = max(closed, below.unwrap_or(cells));
+                    for (cell, degree) in (closed..).zip(&degrees[closed..below]) {
+                        enqueue(graph, order, &mut tail, &mut self.late, cell, *degree == 1);
+                    }
+                    closed = below;
+                } else if let Some(cell) = self.late.pop() {
+                    order[tail] = cell;
+                    tail += 1;
+                } else {
+                    break;
+                }
+                continue;
             }
             let cell = order[head] as usize;
             head += 1;
@@ -365,13 +387,7 @@ impl<const W: usize> Peeler<W> {
                 add(&mut sums[other], &record);
                 degrees[other] -= u8::from(degrees[other] != MANY);
                 let alone = degrees[other] == 1 && other < closed;
-                if graph.is_late(other) {
-                    self.late.extend(alone.then_some(other as u32));
-                } else {
-                    // Written in any case, kept if it is to be: a branch would be guessed wrong.
-                    order[tail] = other as u32;
-                    tail += usize::from(alone);
-                }
+                enqueue(graph, order, &mut tail, &mut self.late, other, alone);
             }
             sums[cell] = record;
         }
@@ -379,11 +395,17 @@ impl<const W: usize> Peeler<W> {
         Ok(done)
     }
 
-    /// Cells and the records that own them, in the order of peeling: a record has no cell that
-    /// another one owns which came before it.
-    pub fn owners(&self) -> impl DoubleEndedIterator<Item = (usize, &[u64; W])> {
-        let (sums, _) = self.sums.as_chunks();
-        self.order[..self.peeled].iter().map(|cell| (*cell as usize, &sums[*cell as usize]))
+    /// Cells and the records that own them, the last that was peeled first: when a record's turn
+    /// comes, all those have been there that own another of its cells.
+    pub fn owners(&self) -> impl Iterator<Item = (usize, &[u64; W])> {
+        let (order, (sums, _)) = (&self.order[..self.peeled], self.sums.as_chunks());
+        (0..order.len()).rev().map(move |at| {
+            // The sums of a large shard have left the cache; without this, waiting for them is half
+            // of the work.
+            let ahead = order[at.saturating_sub(AHEAD)];
+            prefetch(&self.sums, ahead as usize * W);
+            (order[at] as usize, &sums[order[at] as usize])
+        })
     }
 
     /// Those of the records that could not be peeled, after [`Peeler::peel`] with the same.
@@ -398,23 +420,39 @@ impl<const W: usize> Peeler<W> {
         })
     }
 
-    fn clear(&mut self, cells: usize) -> Result<(), OutOfMemory> {
-        // Once there are enough words they are cleared, not had anew: fresh pages cost more.
-        if self.sums.len() < cells * W {
-            self.sums = Words::zeroed(cells * W)?;
-        } else {
-            self.sums.to_mut()[..cells * W].fill(0);
-        }
+    /// Makes room. What is in it does not matter.
+    fn reserve(&mut self, cells: usize) -> Result<(), OutOfMemory> {
         // Each cell is in the queue at most once, and one more is written that does not stay.
         let out_of_memory = |_| OutOfMemory { bytes: (cells * 5) as u64 };
-        self.degrees.clear();
-        self.degrees.try_reserve(cells).map_err(out_of_memory)?;
-        self.degrees.resize(cells, 0);
-        self.order
-            .try_reserve((cells + 1).saturating_sub(self.order.len()))
-            .map_err(out_of_memory)?;
-        self.order.resize((cells + 1).max(self.order.len()), 0);
+        if self.sums.len() < cells * W {
+            self.sums = Words::zeroed(cells * W)?;
+        }
+        let more = cells.saturating_sub(self.degrees.len());
+        self.degrees.try_reserve(more).map_err(out_of_memory)?;
+        self.degrees.resize(self.degrees.len() + more, 0);
+        let more = (cells + 1).saturating_sub(self.order.len());
+        self.order.try_reserve(more).map_err(out_of_memory)?;
+        self.order.resize(self.order.len() + more, 0);
         Ok(())
+    }
+}
+
+/// Puts a cell at the end of the queue, or to the late ones, if it is alone.
+#[inline(always)]
+fn enqueue<const K: usize>(
+    graph: &impl Graph<K>,
+    order: &mut [u32],
+    tail: &mut usize,
+    late: &mut Vec<u32>,
+    cell: usize,
+    alone: bool,
+) {
+    if graph.is_late(cell) {
+        late.extend(alone.then_some(cell as u32));
+    } else {
+        // Written in any case, kept if it is to be: a branch would be guessed wrong.
+        order[*tail] = cell as u32;
+        *tail += usize::from(alone);
     }
 }
 
@@ -518,7 +556,8 @@ mod tests {
         let (mut peeler, multiplier) = (Peeler::new(), multiplier(number));
         let peeled = peeler.peel(graph, multiplier, records).unwrap();
         let mut owned = HashSet::new();
-        for (cell, record) in peeler.owners() {
+        let owners: Vec<_> = peeler.owners().collect();
+        for (cell, record) in owners.into_iter().rev() {
             let cells = graph.edge(multiplier, record[0]).cells;
             assert_eq!(cells.iter().filter(|other| **other == cell).count(), 1);
             assert!(cells.iter().all(|other| !owned.contains(other)), "owned before");

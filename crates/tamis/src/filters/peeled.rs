@@ -568,7 +568,7 @@ fn solve_shard<const K: usize>(
     let words = (graph.cells() * width as usize).div_ceil(64);
     let mut apart = (words != part.len()).then(|| vec![0; words]);
     let plain = apart.as_deref_mut().unwrap_or(&mut *part);
-    for (cell, [digest]) in peeler.owners().rev() {
+    for (cell, [digest]) in peeler.owners() {
         let edge = graph.edge(seed, *digest);
         let get = |cell: &usize| packed::get(plain, width, *cell as u64);
         let value = edge.cells.iter().fold(edge.print, |sum, cell| sum ^ get(cell));

@@ -293,7 +293,7 @@ fn solve_shard(
         }
     }
     let grid = settled;
-    for (cell, [digest, value]) in peeler.owners().rev() {
+    for (cell, [digest, value]) in peeler.owners() {
         let place = grid.place(seed, 0, *digest);
         let bit = cell as u64 * u64::from(grid.width);
         let own = place.cells.iter().position(|other| *other == bit).expect("one of its cells");
