@@ -599,6 +599,39 @@ mod tests {
         assert!(peeled_all > 60, "{peeled_all}");
     }
 
+    /// So many cells that they are cleared and closed bit by bit.
+    #[test]
+    fn every_record_of_many_is_peeled_or_in_the_core() {
+        let (one, two) = (records::<1>(5, 150_000), records::<2>(6, 150_000));
+        let sizes = [(175_000, 12), (165_000, 12), (120_000, 9), (400_000, 15), (70_000, 14)];
+        for (number, (cells, segment)) in (0..).zip(sizes) {
+            let three = Fuse::<3>::new(cells, segment, 0).unwrap();
+            let four = Fuse::<4>::new(cells, segment, 0).unwrap();
+            let peeled = peeling_is_sound(&three, &one, number);
+            assert_eq!(peeled == one.len(), cells >= 175_000, "{cells} cells");
+            peeling_is_sound(&four, &two, number);
+        }
+    }
+
+    /// What an earlier peeling left does not show.
+    #[test]
+    fn a_peeler_is_as_good_as_new() {
+        let (small, large) = (records::<1>(7, 20_000), records::<1>(8, 100_000));
+        let mut used = Peeler::new();
+        for (set, cells) in
+            [(&large, 118_000), (&small, 90_000), (&large, 100_000), (&small, 21_000)]
+        {
+            let (graph, multiplier) = (Fuse::<3>::new(cells, 11, 0).unwrap(), multiplier(1));
+            let mut new = Peeler::new();
+            assert_eq!(used.peel(&graph, multiplier, set), new.peel(&graph, multiplier, set));
+            assert!(used.owners().eq(new.owners()));
+            let core = |peeler: &Peeler<1>| -> Vec<[u64; 1]> {
+                peeler.core(&graph, multiplier, set).copied().collect()
+            };
+            assert!(core(&used) == core(&new));
+        }
+    }
+
     /// Digests that share most of their bits: whatever they do to the graph, peeling ends and
     /// tells the core, also where a cell has more records than can be counted.
     #[test]

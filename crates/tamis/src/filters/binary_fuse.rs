@@ -58,12 +58,12 @@ enum Arity {
 const ARITY: Setting = Setting { name: "arity", takes: "3 or 4 cells a key; else 3" };
 
 /// Cells for 1000 keys of a shard, measured, by the binary logarithm of the keys in steps of two;
-/// between them it is interpolated. Up to 2^12 keys one multiplier in eight peels all of them, from
-/// 2^20 on six in seven do.
+/// between them it is interpolated. Up to 2^10 keys one multiplier in five peels all of them, at 2^12
+/// every second one does, from 2^14 on three in four and more.
 const CELLS_THREE: [f64; 13] =
-    [1750., 1750., 1260., 1270., 1250., 1224., 1196., 1172., 1153., 1137., 1120., 1110., 1105.];
+    [1750., 1750., 1260., 1270., 1250., 1234., 1215., 1188., 1160., 1139., 1121., 1110., 1105.];
 const CELLS_FOUR: [f64; 13] =
-    [2000., 1750., 1450., 1310., 1280., 1214., 1153., 1120., 1095., 1074., 1061., 1050., 1042.];
+    [2000., 1750., 1450., 1310., 1280., 1226., 1172., 1138., 1105., 1076., 1061., 1050., 1042.];
 
 impl BinaryFuseShape {
     /// Prints of `width` bits, 1 to 32, and 3 or 4 cells a key.
@@ -76,7 +76,7 @@ impl BinaryFuseShape {
         let largest = largest.max(1.0);
         let log = largest.log2();
         let (table, offset, least): (_, _, fn(u32) -> u64) = match arity {
-            3 => (&CELLS_THREE, 1.0 / 3.0, Fuse::<3>::least),
+            3 => (&CELLS_THREE, 0.2, Fuse::<3>::least),
             _ => (&CELLS_FOUR, -0.25, Fuse::<4>::least),
         };
         // The open end takes a share of s / keys, and the finite number of records about
