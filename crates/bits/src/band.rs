@@ -145,51 +145,61 @@ fn solve_avx512(rows: &[[u64; 2]], width: u32, free: impl Fn(usize) -> u64, out:
     solve(rows, width, free, out);
 }
 
-/// A question to a solution: whether the dot product with `coefficients` from `slot` on is `value`.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Question {
-    /// The first slot.
-    pub slot: u64,
-    /// The coefficients from there on, lowest first.
-    pub coefficients: u64,
+/// A question to a solution: whether the sum of the dot products in so many windows is `value`.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<const WINDOWS: usize> {
+    /// The first slot of each window.
+    pub slots: [u64; WINDOWS],
+    /// Each one's coefficients from there on, lowest first.
+    pub coefficients: [u64; WINDOWS],
     /// No larger than an unknown.
     pub value: u64,
+}
+
+impl<const WINDOWS: usize> Default for Question<WINDOWS> {
+    fn default() -> Self {
+        Self { slots: [0; WINDOWS], coefficients: [0; WINDOWS], value: 0 }
+    }
 }
 
 /// The words of the one or two blocks that a window lies in, where the second begins in them, and
 /// each one's share of the coefficients. A window that is a block has no second one: it meets the
 /// first again, with nothing to ask of it.
 #[inline(always)]
-fn window<'a>(words: &'a [u64], width: usize, question: &Question) -> (&'a [u64], usize, [u64; 2]) {
-    let (block, shift) = (question.slot as usize / BAND, question.slot as usize % BAND);
+fn window(words: &[u64], width: usize, slot: u64, coefficients: u64) -> (&[u64], usize, [u64; 2]) {
+    let (block, shift) = (slot as usize / BAND, slot as usize % BAND);
     let (first, second) = (block * width, if shift == 0 { 0 } else { width });
-    let low = question.coefficients << shift;
-    let high = question.coefficients >> 1 >> (BAND - 1 - shift);
+    let low = coefficients << shift;
+    let high = coefficients >> 1 >> (BAND - 1 - shift);
     (&words[first..first + second + width], second, [low, high])
 }
 
 /// Asks one question of a solution of `width` bits.
 ///
 /// # Panics
-/// If the window reaches past the end.
+/// If a window reaches past the end.
 #[inline(always)]
-pub fn holds(words: &[u64], width: u32, question: Question) -> bool {
+pub fn holds<const W: usize>(words: &[u64], width: u32, question: Question<W>) -> bool {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if has_avx512() {
-        let Question { slot, coefficients, value } = question;
+        let Question { slots, coefficients, value } = question;
         // SAFETY: the machine has what the function is compiled for: asked just above.
-        return unsafe { holds_avx512(words, width, slot, coefficients, value) };
+        return unsafe { holds_avx512(words, width, slots, coefficients, value) };
     }
     holds_portable(words, width, &question)
 }
 
 /// Most strangers are told by the first bits.
 #[inline(always)]
-fn holds_portable(words: &[u64], width: u32, question: &Question) -> bool {
-    let (blocks, second, [low, high]) = window(words, width as usize, question);
-    blocks.iter().zip(&blocks[second..]).enumerate().all(|(j, (first, second))| {
-        let product = u64::from((first & low ^ second & high).count_ones()) & 1;
-        product == question.value >> j & 1
+fn holds_portable<const W: usize>(words: &[u64], width: u32, question: &Question<W>) -> bool {
+    let width = width as usize;
+    let windows: [_; W] =
+        std::array::from_fn(|i| window(words, width, question.slots[i], question.coefficients[i]));
+    (0..width).all(|column| {
+        let met = windows.iter().fold(0, |met, (blocks, second, [low, high])| {
+            met ^ blocks[column] & low ^ blocks[second + column] & high
+        });
+        u64::from(met.count_ones() & 1) == question.value >> column & 1
     })
 }
 
@@ -198,28 +208,36 @@ fn holds_portable(words: &[u64], width: u32, question: &Question) -> bool {
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx512f,avx512vpopcntdq")]
-fn holds_avx512(words: &[u64], width: u32, slot: u64, coefficients: u64, value: u64) -> bool {
+fn holds_avx512<const W: usize>(
+    words: &[u64],
+    width: u32,
+    slots: [u64; W],
+    coefficients: [u64; W],
+    value: u64,
+) -> bool {
     use std::arch::x86_64::{
         _mm512_and_si512, _mm512_maskz_loadu_epi64, _mm512_popcnt_epi64, _mm512_set1_epi64,
-        _mm512_test_epi64_mask, _mm512_xor_si512,
+        _mm512_setzero_si512, _mm512_test_epi64_mask, _mm512_xor_si512,
     };
     let width = width as usize;
-    let question = Question { slot, coefficients, value };
-    let (blocks, second, [low, high]) = window(words, width, &question);
-    let low = _mm512_set1_epi64(low.cast_signed());
-    let high = _mm512_set1_epi64(high.cast_signed());
+    let windows: [_; W] = std::array::from_fn(|i| window(words, width, slots[i], coefficients[i]));
     let one = _mm512_set1_epi64(1);
     let agree = |column: usize| {
         let columns = 0xffu8 >> TOGETHER.saturating_sub(width - column);
-        // SAFETY: `column` is less than `width`, and each block has `width` words.
-        let first = unsafe { blocks.as_ptr().add(column) };
-        // SAFETY: as above: the last block begins at `second`.
-        let second = unsafe { first.add(second) };
-        // SAFETY: loads the words of `columns`, which end with the block at the latest.
-        let first = unsafe { _mm512_maskz_loadu_epi64(columns, first.cast()) };
-        // SAFETY: as above.
-        let second = unsafe { _mm512_maskz_loadu_epi64(columns, second.cast()) };
-        let met = _mm512_xor_si512(_mm512_and_si512(first, low), _mm512_and_si512(second, high));
+        let mut met = _mm512_setzero_si512();
+        for (blocks, second, [low, high]) in windows {
+            // SAFETY: `column` is less than `width`, and each block has `width` words.
+            let first = unsafe { blocks.as_ptr().add(column) };
+            // SAFETY: as above: the last block begins at `second`.
+            let second = unsafe { first.add(second) };
+            // SAFETY: loads the words of `columns`, which end with the block at the latest.
+            let first = unsafe { _mm512_maskz_loadu_epi64(columns, first.cast()) };
+            // SAFETY: as above.
+            let second = unsafe { _mm512_maskz_loadu_epi64(columns, second.cast()) };
+            let low = _mm512_and_si512(first, _mm512_set1_epi64(low.cast_signed()));
+            let high = _mm512_and_si512(second, _mm512_set1_epi64(high.cast_signed()));
+            met = _mm512_xor_si512(met, _mm512_xor_si512(low, high));
+        }
         let product = _mm512_test_epi64_mask(_mm512_popcnt_epi64(met), one);
         product == (value >> column) as u8 & columns
     };
@@ -230,7 +248,12 @@ fn holds_avx512(words: &[u64], width: u32, slot: u64, coefficients: u64, value: 
 ///
 /// # Panics
 /// If a window reaches past the end, or `out` is shorter than the questions.
-pub fn hold_each(words: &[u64], width: u32, questions: &[Question], out: &mut [bool]) {
+pub fn hold_each<const W: usize>(
+    words: &[u64],
+    width: u32,
+    questions: &[Question<W>],
+    out: &mut [bool],
+) {
     assert!(out.len() >= questions.len(), "an answer for each question");
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if has_avx512() {
@@ -244,10 +267,15 @@ pub fn hold_each(words: &[u64], width: u32, questions: &[Question], out: &mut [b
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512vpopcntdq")]
-fn hold_each_avx512(words: &[u64], width: u32, questions: &[Question], out: &mut [bool]) {
+fn hold_each_avx512<const W: usize>(
+    words: &[u64],
+    width: u32,
+    questions: &[Question<W>],
+    out: &mut [bool],
+) {
     for (question, out) in questions.iter().zip(out) {
-        let Question { slot, coefficients, value } = *question;
-        *out = holds_avx512(words, width, slot, coefficients, value);
+        let Question { slots, coefficients, value } = *question;
+        *out = holds_avx512(words, width, slots, coefficients, value);
     }
 }
 
@@ -255,7 +283,7 @@ fn hold_each_avx512(words: &[u64], width: u32, questions: &[Question], out: &mut
 /// library would have to be asked four times.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn has_avx512() -> bool {
+pub(crate) fn has_avx512() -> bool {
     static KNOWN: AtomicU8 = AtomicU8::new(ASK);
     const ASK: u8 = 0;
     const YES: u8 = 1;
@@ -362,23 +390,8 @@ mod tests {
         for width in 1..=64 {
             let blocks = 5;
             let words: Vec<u64> = (0..blocks * u64::from(width)).map(mix).collect();
-            let starts = blocks as usize * BAND - BAND;
-            let questions: Vec<Question> = (0..=starts)
-                .map(|start| {
-                    let coefficients = mix(start as u64 ^ 77);
-                    let value = product(&words, width, start, coefficients);
-                    // Every other one is wrong, in one bit.
-                    let wrong = (start as u64 % 2) << (mix(start as u64) % u64::from(width));
-                    Question { slot: start as u64, coefficients, value: value ^ wrong }
-                })
-                .collect();
-            let mut out = vec![false; questions.len()];
-            hold_each(&words, width, &questions, &mut out);
-            for (i, question) in questions.iter().enumerate() {
-                assert_eq!(out[i], i % 2 == 0, "width {width}, {question:?}");
-                assert_eq!(holds(&words, width, *question), out[i]);
-                assert_eq!(holds_portable(&words, width, question), out[i]);
-            }
+            twins_agree_on::<1>(&words, width);
+            twins_agree_on::<2>(&words, width);
         }
         let (rows, mut twin) = (Band::new(320).unwrap(), vec![0; 5 * 20]);
         let mut words = twin.clone();
@@ -387,11 +400,36 @@ mod tests {
         assert_eq!(words, twin);
     }
 
+    fn twins_agree_on<const W: usize>(words: &[u64], width: u32) {
+        let starts = words.len() / width as usize * BAND - BAND + 1;
+        let questions: Vec<Question<W>> = (0..starts)
+            .map(|start| {
+                let slots = std::array::from_fn(|i| (start * (i * 6 + 1) % starts) as u64);
+                let coefficients = std::array::from_fn(|i| mix(start as u64 ^ 77 << i));
+                let value = (0..W).fold(0, |sum, i| {
+                    sum ^ product(words, width, slots[i] as usize, coefficients[i])
+                });
+                // Every other one is wrong, in one bit.
+                let wrong = (start as u64 % 2) << (mix(start as u64) % u64::from(width));
+                Question { slots, coefficients, value: value ^ wrong }
+            })
+            .collect();
+        let mut out = vec![false; questions.len()];
+        hold_each(words, width, &questions, &mut out);
+        for (i, question) in questions.iter().enumerate() {
+            assert_eq!(out[i], i % 2 == 0, "width {width}, {question:?}");
+            assert_eq!(holds(words, width, *question), out[i]);
+            assert_eq!(holds_portable(words, width, question), out[i]);
+        }
+    }
+
     #[test]
     fn a_window_past_the_end_panics() {
         for slot in [65, 128, 1 << 40, u64::MAX] {
-            let question = Question { slot, coefficients: 1, value: 0 };
-            assert!(std::panic::catch_unwind(|| holds(&[0; 16], 8, question)).is_err());
+            for slots in [[slot, 0], [0, slot]] {
+                let question = Question { slots, coefficients: [1; 2], value: 0 };
+                assert!(std::panic::catch_unwind(|| holds(&[0; 16], 8, question)).is_err());
+            }
         }
     }
 }

@@ -13,6 +13,7 @@
 //! | `select.rs` | counting and finding the set bits of a word |
 //! | `set.rs` | words as sets of bits: union, intersection, counting |
 //! | `band.rs` | linear systems over GF(2) whose rows are narrow bands, and their solutions |
+//! | `windows.rs` | the same where a row is two windows, wherever they are |
 //! | `unaligned.rs` | bytes of an array of words, from any byte on |
 //! | `peel.rs` | a cell for each record: the graphs and the peeling behind the static kinds |
 //! | `prefetch.rs` | ask for a cache line before it is needed |
@@ -29,6 +30,7 @@ pub mod select;
 pub mod set;
 pub mod simd;
 pub mod unaligned;
+pub mod windows;
 mod words;
 
 pub use atomic::AtomicWords;

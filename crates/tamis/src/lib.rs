@@ -69,10 +69,11 @@ pub use filters::ribbon::RibbonShape;
 pub use filters::split_block_bloom::SplitBlockBloomShape;
 pub use filters::tinyset::TinySetShape;
 pub use filters::xor::XorShape;
+pub use filters::xorsat::XorSatShape;
 pub use filters::{
     AdaptiveBloom, AdaptiveQuotient, AnyFilter, BinaryFuse, Bloom, BloomG, Bloomier, Broom,
     CountingBloom, CountingQuotient, Cuckoo, Guarded, HashCompaction, Kind, Morton, Quotient,
-    Registered, RemovableTinySet, Ribbon, SplitBlockBloom, TinySet, Xor,
+    Registered, RemovableTinySet, Ribbon, SplitBlockBloom, TinySet, Xor, XorSat,
 };
 pub use format::{Limits, Reader, Writer};
 pub use hash::{Hash, HashId, Hasher, Key, Probes};

@@ -316,7 +316,7 @@ fn row(digest: u64, shape: &RibbonShape) -> (u64, u64) {
 impl Ribbon {
     /// What a digest asks of the table: in the first layer from which it is not bumped.
     #[inline(always)]
-    fn question(&self, mut digest: u64) -> Question {
+    fn question(&self, mut digest: u64) -> Question<1> {
         let shape = &self.shape;
         let mut first = 0;
         for layer in &shape.layers[..shape.last] {
@@ -324,7 +324,7 @@ impl Ribbon {
             let cut = packed::get(&self.cuts, CUT_BITS, slot / BUCKET);
             if slot % BUCKET >= CUT[cut as usize] {
                 let (coefficients, value) = row(digest, shape);
-                return Question { slot, coefficients, value };
+                return Question { slots: [slot], coefficients: [coefficients], value };
             }
             digest = remix(digest, 0);
             first += layer.all_slots();
@@ -333,17 +333,18 @@ impl Ribbon {
             digest = remix(digest, self.seed);
         }
         let (coefficients, value) = row(digest, shape);
-        Question { slot: first + shape.last().start(digest), coefficients, value }
+        let slot = first + shape.last().start(digest);
+        Question { slots: [slot], coefficients: [coefficients], value }
     }
 
     /// The first keys' questions, their memory asked for.
     #[inline(always)]
-    fn questions(&self, keys: &[Hash]) -> [Question; BATCH] {
+    fn questions(&self, keys: &[Hash]) -> [Question<1>; BATCH] {
         let mut questions = [Question::default(); BATCH];
         let width = self.shape.width as usize;
         for (question, key) in questions.iter_mut().zip(keys) {
             *question = self.question(key.hi);
-            let block = (question.slot / BLOCK) as usize * width;
+            let block = (question.slots[0] / BLOCK) as usize * width;
             // What the first eight bits need: few strangers get further. To ask for all of a width
             // of 16 makes members a quarter faster and strangers a third slower.
             prefetch(&self.table, block);
@@ -569,8 +570,8 @@ fn insert(band: &mut Band, shape: &RibbonShape, layer: &Layer, digest: u64) -> R
 /// Whether a shard has a digest.
 fn is_in(shape: &RibbonShape, layer: &Layer, digest: u64, part: &[u64]) -> bool {
     let (coefficients, value) = row(digest, shape);
-    let slot = layer.start_in_shard(digest);
-    band::holds(part, shape.width, Question { slot, coefficients, value })
+    let slots = [layer.start_in_shard(digest)];
+    band::holds(part, shape.width, Question { slots, coefficients: [coefficients], value })
 }
 
 /// Asks for every record that was taken before its shard counts as done.

@@ -329,16 +329,40 @@ impl<const W: usize> Gathered<W> {
     /// A thread takes a *group* at a time: the shards of a bucket, or the buckets of a shard,
     /// whichever is more.
     pub(crate) fn solve<T: Send>(
+        self,
+        means: &Means<'_>,
+        bits: u32,
+        table: &mut [u64],
+        solve: impl Fn(usize, &[Record<W>], &mut [u64]) -> Result<T, Error> + Sync,
+    ) -> Result<Vec<T>, Error> {
+        let bytes = size_of_val(table) as u64;
+        self.solve_beside(means, bits, bytes, table, solve)
+    }
+
+    /// The same where what is solved of a shard is in what `solve` returns: of all shards that is so
+    /// many bytes.
+    pub(crate) fn solve_apart<T: Send>(
+        self,
+        means: &Means<'_>,
+        bits: u32,
+        bytes: u64,
+        solve: impl Fn(usize, &[Record<W>]) -> Result<T, Error> + Sync,
+    ) -> Result<Vec<T>, Error> {
+        self.solve_beside(means, bits, bytes, &mut [], |shard, records, _| solve(shard, records))
+    }
+
+    fn solve_beside<T: Send>(
         mut self,
         means: &Means<'_>,
         bits: u32,
+        bytes: u64,
         table: &mut [u64],
         solve: impl Fn(usize, &[Record<W>], &mut [u64]) -> Result<T, Error> + Sync,
     ) -> Result<Vec<T>, Error> {
         let (shards, all) = (1usize << bits, self.len());
         let groups = self.buckets.len().min(shards);
         let (group_shards, group_buckets) = (shards / groups, self.buckets.len() / groups);
-        let threads = self.settle(means, groups, group_shards, size_of_val(table) as u64)?;
+        let threads = self.settle(means, groups, group_shards, bytes)?;
 
         let part = table.len() / shards;
         let mut results: Vec<Option<T>> = (0..shards).map(|_| None).collect();

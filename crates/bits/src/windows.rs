@@ -1,0 +1,428 @@
+//! Linear systems over GF(2) in which an equation meets two windows of 64 unknowns, wherever they are.
+//!
+//! ```text
+//! unknowns    │ word 0 │ word 1 │ word 2 │ word 3 │ word 4 │ …
+//! row a            ▓▓▓▓▓▓▓▓▓                  ▓▓▓▓▓▓▓▓▓            = value a
+//! row b         ▓▓▓▓▓▓▓▓▓        ▓▓▓▓▓▓▓▓▓                         = value b
+//! ```
+//!
+//! Such a system is solvable with hardly more unknowns than equations, as if its rows were random
+//! throughout; a [`Band`](crate::band::Band) is not. The price is that rows fill up when they are added to each other.
+//!
+//! Elimination goes word by word of unknowns. A row joins in when its first word comes; until then it
+//! is not touched, so that of `n` rows at most a quarter are full at a time. In each word:
+//!
+//! ```text
+//!  rows under way    ├─ up to 64 pivots: each alone in one column of the word, put aside
+//!                    └─ the others: 6 columns of the word pick one of 64 sums of pivots,
+//!                       eleven times; adding them leaves zeros in the whole word
+//! ```
+//!
+//! The sums are the *four Russians'* trick: eleven additions to a row instead of 32. With it
+//! a system of `n` rows takes `n³ / 100` additions of words, eight at a time. What is no pivot in the end
+//! has no unknowns left: its value is 0, or it contradicts the others.
+
+use crate::OutOfMemory;
+use crate::band::BAND;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use crate::band::has_avx512;
+
+/// One equation: the unknowns from each slot on where a coefficient is 1 sum up to the value, bit
+/// by bit of the value.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Row {
+    /// Where the windows begin.
+    pub slots: [u32; 2],
+    /// Their coefficients from there on, lowest first. Windows that overlap are added.
+    pub coefficients: [u64; 2],
+    /// What they sum up to.
+    pub value: u64,
+}
+
+/// Words that are worked on together: a cache line.
+const TOGETHER: usize = 8;
+/// Columns that pick a sum of pivots together.
+const PICK: usize = 5;
+const SUMS: usize = 1 << PICK;
+const PICKS: usize = BAND.div_ceil(PICK);
+
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
+struct Line([u64; TOGETHER]);
+
+impl Line {
+    #[inline(always)]
+    fn add(&mut self, other: &Self) {
+        self.0.iter_mut().zip(other.0).for_each(|(word, other)| *word ^= other);
+    }
+}
+
+/// A system that is being solved, and the memory for it, to be used again. A row is written out as
+/// lines: a word for 64 coefficients, and in the very last word its value.
+#[derive(Debug, Default)]
+pub struct System {
+    /// Words of unknowns.
+    words: usize,
+    /// Lines of a row.
+    each: usize,
+    /// Rows under way.
+    live: Vec<Line>,
+    /// The pivots to add to each.
+    needed: Vec<u64>,
+    /// The pivots of the word in hand, and of one of their lines all sums of those that share a pick.
+    pivots: Vec<Line>,
+    sums: Vec<Line>,
+    /// The pivots of all words, without the lines before their word.
+    done: Vec<Line>,
+    /// What each word's columns are made of.
+    bases: Vec<Basis>,
+}
+
+impl System {
+    /// Bytes that a system of so many unknowns takes while it is solved.
+    pub fn bytes(unknowns: u64) -> u64 {
+        let words = unknowns.div_ceil(BAND as u64) + TOGETHER as u64;
+        // Half of the square of all pivots and a quarter of all rows; the sums; the rows as given.
+        words * (words * BAND as u64 * 6 + (PICKS * SUMS + BAND) as u64 * 8 + 5 * BAND as u64 * 8)
+    }
+
+    /// Brings the rows into echelon form; returns how many contradict the others. The rows are
+    /// sorted by where they begin.
+    ///
+    /// # Panics
+    /// If a coefficient that is 1 lies past the last word of unknowns.
+    pub fn eliminate(&mut self, unknowns: usize, rows: &mut [Row]) -> Result<usize, OutOfMemory> {
+        let words = unknowns.div_ceil(BAND);
+        let each = (words + 1).div_ceil(TOGETHER);
+        (self.words, self.each) = (words, each);
+        rows.sort_by_key(Row::first_word);
+        self.bases.clear();
+        for (lines, rows) in
+            [(&mut self.live, rows.len()), (&mut self.done, words * BAND), (&mut self.pivots, BAND)]
+        {
+            lines.clear();
+            let bytes = (rows * each * size_of::<Line>()) as u64;
+            lines.try_reserve(rows * each).map_err(|_| OutOfMemory { bytes })?;
+        }
+        self.pivots.resize(BAND * each, Line::default());
+        self.sums.resize(PICKS * SUMS, Line::default());
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        if has_avx512() {
+            // SAFETY: the machine has what the function is compiled for: asked just above.
+            return Ok(unsafe { eliminate_avx512(self, rows) });
+        }
+        Ok(eliminate(self, rows))
+    }
+
+    /// Unknowns of `width` bits that satisfy all rows but those that contradict others, in blocks as
+    /// [`Band::solve`](crate::band::Band::solve) has them. An unknown of which nothing is said is 0.
+    ///
+    /// # Panics
+    /// If `out` is not as long as the blocks.
+    pub fn solve(&self, width: u32, out: &mut [u64]) {
+        assert_eq!(out.len(), self.words * width as usize, "a word a bit a block");
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        if has_avx512() {
+            // SAFETY: the machine has what the function is compiled for: asked just above.
+            return unsafe { solve_avx512(self, width as usize, out) };
+        }
+        solve(self, width as usize, out);
+    }
+}
+
+impl Row {
+    fn first_word(&self) -> usize {
+        self.slots[0].min(self.slots[1]) as usize / BAND
+    }
+
+    /// Writes it out.
+    fn spell(&self, to: &mut [Line]) {
+        for (slot, coefficients) in self.slots.into_iter().zip(self.coefficients) {
+            let (word, shift) = (slot as usize / BAND, slot as usize % BAND);
+            let high = coefficients >> 1 >> (BAND - 1 - shift);
+            to[word / TOGETHER].0[word % TOGETHER] ^= coefficients << shift;
+            if high != 0 {
+                to[(word + 1) / TOGETHER].0[(word + 1) % TOGETHER] ^= high;
+            }
+        }
+        to[to.len() - 1].0[TOGETHER - 1] = self.value;
+    }
+}
+
+#[inline(always)]
+fn eliminate(system: &mut System, rows: &[Row]) -> usize {
+    let System { words, each, live, needed, pivots, sums, done, bases } = system;
+    let each = *each;
+    let mut rows = rows.iter().peekable();
+    for word in 0..*words {
+        // The lines before hold zeros by now, in every row.
+        let (first, place) = (word / TOGETHER, word % TOGETHER);
+        while let Some(row) = rows.next_if(|row| row.first_word() == word) {
+            let from = live.len();
+            live.resize(from + each, Line::default());
+            row.spell(&mut live[from..]);
+        }
+        let basis = find_pivots(live, pivots, each, first, place);
+        let picks = basis.picks();
+        needed.clear();
+        needed.extend(live.chunks_exact(each).map(|row| {
+            let coefficients = row[first].0[place];
+            (0..PICKS).fold(0, |sum, i| sum ^ picks[i][pick(coefficients, i)])
+        }));
+        for line in first..each {
+            add_up(pivots.chunks_exact(each).take(basis.len).map(|row| &row[line]), sums);
+            let rows = live.chunks_exact_mut(each).map(|row| &mut row[line]);
+            for (to, needed) in rows.zip(&*needed).filter(|(_, needed)| **needed != 0) {
+                let mut sum = *to;
+                (0..PICKS).for_each(|i| sum.add(&sums[i * SUMS + pick(*needed, i)]));
+                *to = sum;
+            }
+        }
+        pivots.chunks_exact(each).take(basis.len).for_each(|row| done.extend(&row[first..]));
+        bases.push(basis);
+    }
+    live.chunks_exact(each).filter(|row| row[each - 1].0[TOGETHER - 1] != 0).count()
+}
+
+/// Which sum of pick `i` a word asks for.
+#[inline(always)]
+fn pick(word: u64, i: usize) -> usize {
+    (word >> (i * PICK)) as usize % SUMS
+}
+
+/// How the columns of a word follow from its pivots. To know that takes their words alone; the rows
+/// behind them stay as they are.
+#[derive(Clone, Debug)]
+struct Basis {
+    /// How many pivots there are.
+    len: usize,
+    /// The columns that follow, and for each a sum of pivots that has a 1 there and no other of
+    /// these columns: its word, and which pivots they are.
+    found: u64,
+    heads: [u64; BAND],
+    parts: [u64; BAND],
+}
+
+impl Basis {
+    /// Takes a row's word in if it is independent of those before.
+    #[inline(always)]
+    fn grows(&mut self, word: u64) -> bool {
+        let (mut left, mut part) = (word, 1 << self.len);
+        for column in 0..BAND {
+            let met = (word >> column & 1).wrapping_neg();
+            left ^= self.heads[column] & met;
+            part ^= self.parts[column] & met;
+        }
+        if left == 0 {
+            return false;
+        }
+        let own = left.trailing_zeros();
+        for column in 0..BAND {
+            let met = (self.heads[column] >> own & 1).wrapping_neg();
+            self.heads[column] ^= left & met;
+            self.parts[column] ^= part & met;
+        }
+        (self.heads[own as usize], self.parts[own as usize]) = (left, part);
+        self.found |= 1 << own;
+        self.len += 1;
+        true
+    }
+
+    /// For each pick of columns the pivots to add, that leave zeros there.
+    #[inline(always)]
+    fn picks(&self) -> [[u64; SUMS]; PICKS] {
+        let mut picks = [[0; SUMS]; PICKS];
+        for (i, sums) in picks.iter_mut().enumerate() {
+            for sum in 1..SUMS {
+                let part = self.parts.get(i * PICK + sum.trailing_zeros() as usize);
+                sums[sum] = sums[sum & (sum - 1)] ^ part.unwrap_or(&0);
+            }
+        }
+        picks
+    }
+}
+
+/// Moves rows to the pivots: as many as are independent in this word.
+#[inline(always)]
+fn find_pivots(
+    live: &mut Vec<Line>,
+    pivots: &mut [Line],
+    each: usize,
+    first: usize,
+    place: usize,
+) -> Basis {
+    let mut basis = Basis { len: 0, found: 0, heads: [0; BAND], parts: [0; BAND] };
+    let mut from = 0;
+    while from < live.len() && basis.len < BAND {
+        let row = &live[from + first..from + each];
+        let at = basis.len * each;
+        if !basis.grows(row[0].0[place]) {
+            from += each;
+            continue;
+        }
+        pivots[at + first..at + each].copy_from_slice(row);
+        let last = live.len() - each;
+        live.copy_within(last.., from);
+        live.truncate(last);
+    }
+    basis
+}
+
+/// All sums of the pivots of each pick, of one line of them.
+#[inline(always)]
+fn add_up<'a>(mut pivots: impl Iterator<Item = &'a Line>, sums: &mut [Line]) {
+    for sums in sums.chunks_exact_mut(SUMS) {
+        for pivot in 0..PICK {
+            // Every sum so far, with the pivot and without it.
+            let (without, with) = sums.split_at_mut(1 << pivot);
+            with[..without.len()].copy_from_slice(without);
+            if let Some(line) = pivots.next() {
+                with[..without.len()].iter_mut().for_each(|sum| sum.add(line));
+            }
+        }
+    }
+}
+
+/// From the last word to the first. What the words after leave of the pivots' values decides this
+/// one's columns.
+#[inline(always)]
+fn solve(system: &System, width: usize, out: &mut [u64]) {
+    let each = system.each;
+    // A row for each bit of the unknowns, as long as those of the system: there is nothing at the
+    // place of the value.
+    let mut known = vec![Line::default(); width * each];
+    let mut done = &system.done[..];
+    for (word, basis) in system.bases.iter().enumerate().rev() {
+        let (first, place) = (word / TOGETHER, word % TOGETHER);
+        let len = each - first;
+        let rows;
+        (done, rows) = done.split_at(done.len() - basis.len * len);
+        for (bit, known) in known.chunks_exact_mut(each).enumerate() {
+            let mut left = 0;
+            for (pivot, row) in rows.chunks_exact(len).enumerate() {
+                let mut met = [0; TOGETHER];
+                for (row, known) in row.iter().zip(&known[first..]) {
+                    for (i, met) in met.iter_mut().enumerate() {
+                        *met ^= row.0[i] & known.0[i];
+                    }
+                }
+                let value = row[len - 1].0[TOGETHER - 1] >> bit;
+                left |=
+                    ((value ^ parity(met.into_iter().fold(0, |sum, met| sum ^ met))) & 1) << pivot;
+            }
+            let column = |column| parity(basis.parts[column] & left) << column;
+            let solved = (0..BAND).fold(0, |solved, i| solved | column(i));
+            known[first].0[place] = solved;
+            out[word * width + bit] = solved;
+        }
+    }
+}
+
+#[inline(always)]
+fn parity(word: u64) -> u64 {
+    u64::from(word.count_ones() & 1)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512vl,avx512vpopcntdq,popcnt")]
+fn eliminate_avx512(system: &mut System, rows: &[Row]) -> usize {
+    eliminate(system, rows)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512vl,avx512vpopcntdq,popcnt")]
+fn solve_avx512(system: &System, width: usize, out: &mut [u64]) {
+    solve(system, width, out);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packed::mask;
+    use crate::range::{mix, scale};
+
+    /// Rows with windows at whole words, and one at the very end.
+    fn rows(unknowns: usize, count: usize, width: u32, seed: u64) -> Vec<Row> {
+        let cut = mask(unknowns.min(BAND) as u32);
+        let windows = unknowns.div_ceil(BAND) as u64;
+        let slot =
+            |x| (scale(x, windows) as usize * BAND).min(unknowns.saturating_sub(BAND)) as u32;
+        let row = |i: usize| {
+            let x = mix((i as u64) << 24 ^ seed);
+            Row {
+                slots: [slot(x), slot(x << 32)],
+                coefficients: [mix(x) & cut, mix(mix(x)) & cut],
+                value: mix(x ^ 5) & mask(width),
+            }
+        };
+        (0..count).map(row).collect()
+    }
+
+    /// The definition: the sum of the unknowns where a coefficient is 1.
+    fn product(words: &[u64], width: u32, row: &Row) -> u64 {
+        let mut sum = 0;
+        for (slot, coefficients) in row.slots.into_iter().zip(row.coefficients) {
+            for slot in (0..BAND).filter(|i| coefficients >> i & 1 == 1).map(|i| i + slot as usize)
+            {
+                for bit in 0..width as usize {
+                    sum ^= (words[slot / BAND * width as usize + bit] >> (slot % BAND) & 1) << bit;
+                }
+            }
+        }
+        sum
+    }
+
+    #[test]
+    fn what_contradicts_nothing_is_solved() {
+        let mut system = System::default();
+        for (unknowns, width) in
+            [(1, 1), (2, 9), (63, 3), (64, 8), (65, 1), (130, 16), (700, 2), (449, 32), (1500, 7)]
+        {
+            for (count, seed) in [(0, 1), (unknowns / 2, 2), (unknowns, 3), (unknowns + 9, 4)] {
+                let mut rows = rows(unknowns, count, width, seed);
+                let clashes = system.eliminate(unknowns, &mut rows).unwrap();
+                let mut words = vec![0; unknowns.div_ceil(BAND) * width as usize];
+                system.solve(width, &mut words);
+                let wrong = rows.iter().filter(|row| product(&words, width, row) != row.value);
+                // A row without a pivot may agree with the solution in the end.
+                assert!(wrong.count() <= clashes, "{unknowns} {width} {count}");
+                assert!(count < unknowns || clashes < 9 + 9 + 8, "{clashes} clashes");
+                assert!(count > unknowns / 2 || clashes == 0 || unknowns < 10);
+                let mut last = words.iter().rev().take(width as usize);
+                assert!(last.all(|word| *word <= mask(((unknowns - 1) % BAND) as u32 + 1)));
+            }
+        }
+    }
+
+    /// With two unknowns to spare three systems in four have a solution, as random ones do.
+    #[test]
+    fn hardly_more_unknowns_than_rows_do() {
+        let mut system = System::default();
+        for unknowns in [20, 100, 200, 500, 1003] {
+            let solved = (0..200).filter(|seed| {
+                let mut rows = rows(unknowns, unknowns - 2, 32, seed << 8);
+                system.eliminate(unknowns, &mut rows).unwrap() == 0
+            });
+            let solved = solved.count();
+            assert!((125..=175).contains(&solved), "{solved} of 200 with {unknowns}");
+        }
+    }
+
+    #[test]
+    fn twins_agree() {
+        let (mut one, mut other) = (System::default(), System::default());
+        for (unknowns, width) in [(50, 3), (1000, 12)] {
+            let mut rows = rows(unknowns, unknowns, width, 7);
+            let clashes = one.eliminate(unknowns, &mut rows).unwrap();
+            other.eliminate(unknowns, &mut []).unwrap();
+            other.bases.clear();
+            other.done.clear();
+            assert_eq!(eliminate(&mut other, &rows), clashes);
+            let mut words = vec![0; unknowns.div_ceil(BAND) * width as usize];
+            let mut twin = words.clone();
+            one.solve(width, &mut words);
+            solve(&other, width as usize, &mut twin);
+            assert_eq!(words, twin);
+        }
+    }
+}
