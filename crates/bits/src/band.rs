@@ -152,7 +152,7 @@ pub struct Question<const WINDOWS: usize> {
     pub slots: [u64; WINDOWS],
     /// Each one's coefficients from there on, lowest first.
     pub coefficients: [u64; WINDOWS],
-    /// No larger than an unknown.
+    /// Bits past those of an unknown do not count.
     pub value: u64,
 }
 

@@ -336,16 +336,16 @@ impl<const W: usize> Gathered<W> {
         solve: impl Fn(usize, &[Record<W>], &mut [u64]) -> Result<T, Error> + Sync,
     ) -> Result<Vec<T>, Error> {
         let bytes = size_of_val(table) as u64;
-        self.solve_beside(means, bits, bytes, table, solve)
+        self.solve_beside(means, bits, [bytes, 0], table, solve)
     }
 
-    /// The same where what is solved of a shard is in what `solve` returns: of all shards that is so
-    /// many bytes.
+    /// The same where what is solved of a shard is in what `solve` returns. Beside the records that
+    /// takes so many bytes in all, and so many more for each thread.
     pub(crate) fn solve_apart<T: Send>(
         self,
         means: &Means<'_>,
         bits: u32,
-        bytes: u64,
+        bytes: [u64; 2],
         solve: impl Fn(usize, &[Record<W>]) -> Result<T, Error> + Sync,
     ) -> Result<Vec<T>, Error> {
         self.solve_beside(means, bits, bytes, &mut [], |shard, records, _| solve(shard, records))
@@ -355,14 +355,14 @@ impl<const W: usize> Gathered<W> {
         mut self,
         means: &Means<'_>,
         bits: u32,
-        bytes: u64,
+        [bytes, each]: [u64; 2],
         table: &mut [u64],
         solve: impl Fn(usize, &[Record<W>], &mut [u64]) -> Result<T, Error> + Sync,
     ) -> Result<Vec<T>, Error> {
         let (shards, all) = (1usize << bits, self.len());
         let groups = self.buckets.len().min(shards);
         let (group_shards, group_buckets) = (shards / groups, self.buckets.len() / groups);
-        let threads = self.settle(means, groups, group_shards, bytes)?;
+        let threads = self.settle(means, groups, group_shards, bytes, each)?;
 
         let part = table.len() / shards;
         let mut results: Vec<Option<T>> = (0..shards).map(|_| None).collect();
@@ -394,20 +394,21 @@ impl<const W: usize> Gathered<W> {
         Ok(results.into_iter().map(|result| result.expect("every shard was solved")).collect())
     }
 
-    /// Makes the records ready to be solved in so many groups beside a table of so many bytes, and
-    /// says on how many threads that can be.
+    /// Makes the records ready to be solved in so many groups beside a table of so many bytes and
+    /// so many more a thread, and says on how many threads that can be.
     fn settle(
         &mut self,
         means: &Means<'_>,
         groups: usize,
         group_shards: usize,
         table: u64,
+        each: u64,
     ) -> Result<usize, Error> {
         let size = size_of::<Record<W>>() as u64;
         let of_group = |buckets: &[Tally]| buckets.iter().map(|bucket| bucket.records).sum();
         let groups_of = self.buckets.chunks(self.buckets.len() / groups);
         let largest: u64 = groups_of.map(of_group).max().unwrap_or(0);
-        let solving = solving::<W>() * largest.div_ceil(group_shards as u64);
+        let solving = solving::<W>() * largest.div_ceil(group_shards as u64) + each;
         if let Held::Blocks(arena) = &mut self.held {
             let held = table + arena.bytes();
             match threads_within(means, held, size * largest + solving) {
