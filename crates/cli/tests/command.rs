@@ -722,6 +722,11 @@ fn denied_keys_never_pass() {
     let output = sandbox.run("build keys --deny never -o f");
     let said = text(&output.stderr);
     assert!(said.ends_with("200000 denied keys, none of which passes\n"), "{said}");
+    for (line, denied) in [("--deny never", 200_000.into()), ("--filter guarded", Value::Null)] {
+        let built = sandbox.ok(&format!("build keys {line} --json -o f"));
+        let built: Value = serde_json::from_str(&built).unwrap();
+        assert_eq!((&built["keys"], &built["denied"]), (&10_000.into(), &denied));
+    }
     assert_eq!(
         sandbox.error("build keys --deny both -o x"),
         "both:51: a key to deny, but also a key at keys:78"

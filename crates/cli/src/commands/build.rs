@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Build) -> Result<()> {
     };
     let filter = Keyed::new(hasher, filter);
     store::save(&filter, &args.output)?;
-    report(args, filter.filter(), tally.keys, start.elapsed().as_secs_f64())
+    report(args, filter.filter(), tally.keys, None, start.elapsed().as_secs_f64())
 }
 
 /// What hashes the keys.
@@ -294,14 +294,20 @@ pub(super) fn place(batch: &Batch<'_>, index: usize) -> String {
 
 /// Tells of the keys that were read: a table of digests counts those that agree as one. Of a
 /// static kind it is known that they are one key.
-pub(super) fn report(args: &Build, filter: &AnyFilter, keys: u64, seconds: f64) -> Result<()> {
+pub(super) fn report(
+    args: &Build,
+    filter: &AnyFilter,
+    keys: u64,
+    denied: Option<u64>,
+    seconds: f64,
+) -> Result<()> {
     let (kind, bytes) = (filter.kind(), filter.figures().bytes);
     let duplicates = kind.can(Capability::Static).then(|| keys - filter.len());
     let bits = super::bits_per_key(bytes, keys - duplicates.unwrap_or(0));
     let speed = keys as f64 / seconds;
     let peak = store::peak();
     if args.json {
-        return output::print_json([json!({
+        let mut object = json!({
             "filter": kind.name(),
             "keys": keys,
             "duplicates": duplicates,
@@ -311,7 +317,11 @@ pub(super) fn report(args: &Build, filter: &AnyFilter, keys: u64, seconds: f64) 
             "seconds": seconds,
             "keys_per_second": speed,
             "peak_bytes": peak,
-        })]);
+        });
+        if let Some(denied) = denied {
+            object["denied"] = denied.into();
+        }
+        return output::print_json([object]);
     }
     if !args.quiet {
         let bits = bits.map_or(String::new(), |bits| format!(" ({bits:.2} bits a key)"));

@@ -39,7 +39,8 @@ pub(super) fn build(args: &Build) -> Result<()> {
     none_passes(&strangers, &filter, refused)?;
     let filter = Keyed::new(hasher, filter);
     store::save(&filter, &args.output)?;
-    report(args, filter.filter(), tally.keys, start.elapsed().as_secs_f64())?;
+    let denied = Some(refused.keys);
+    report(args, filter.filter(), tally.keys, denied, start.elapsed().as_secs_f64())?;
     if !args.quiet && !args.json {
         output::say(format_args!("{} denied keys, none of which passes", refused.keys));
     }

@@ -36,7 +36,7 @@ pub(super) fn build(args: &Build) -> Result<()> {
     }
     let filter = Keyed::new(hasher, filter);
     store::save(&filter, &args.output)?;
-    report(args, filter.filter(), tally.keys, start.elapsed().as_secs_f64())
+    report(args, filter.filter(), tally.keys, None, start.elapsed().as_secs_f64())
 }
 
 /// The first kind that has values, or the one that is asked for.

@@ -57,6 +57,8 @@ const DENIED: u64 = 1;
 /// The multipliers of level 2 are others than those of level 1, which would let the same
 /// strangers pass.
 const MULTIPLIERS: u64 = 1 << 32;
+/// A bit to a cell of level 2, and no value.
+const WIDTHS: [u32; 2] = [1, 0];
 
 /// The geometry of level 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,19 +88,19 @@ struct Verdict;
 impl Verdict {
     #[inline(always)]
     fn of(table: &[u64], place: &Place) -> u64 {
-        let bits = place.cells.map(|bit| u64::from(set::get(table, bit)));
+        let bits = place.codes.map(|bit| u64::from(set::get(table, bit)));
         bits[0] ^ bits[1] ^ bits[2] ^ place.print & 1
     }
 }
 
 impl Cells for Verdict {
-    fn write(&self, part: &mut [u64], place: &Place, own: usize, value: u64) {
+    fn write(&self, _: &Grid, part: &mut [u64], place: &Place, own: usize, value: u64) {
         if Self::of(part, place) != value {
-            set::set(part, place.cells[own]);
+            set::set(part, place.codes[own]);
         }
     }
 
-    fn agree(&self, part: &[u64], place: &Place, value: u64) -> bool {
+    fn agree(&self, _: &Grid, part: &[u64], place: &Place, value: u64) -> bool {
         Self::of(part, place) == value
     }
 }
@@ -121,7 +123,7 @@ impl GuardedShape {
             return Err(Error::Limit { what: "bits of the rate", asked, most });
         }
         crate::plan::check_keys(keys)?;
-        let second = Grid::new(keys.saturating_add(denied), 1)?;
+        let second = Grid::new(keys.saturating_add(denied), WIDTHS)?;
         Ok(Self { keys, denied, first: Level::new(keys, bits - 1)?, second })
     }
 
@@ -202,7 +204,9 @@ impl Guarded {
     /// keys are. `fit` makes the shape for the number of distinct keys; room for those denied keys
     /// that need it is added to it.
     ///
-    /// A key that is also denied is [`Error::Conflict`].
+    /// A key that is also denied is [`Error::Conflict`]. What [`Error::Tight`] says would do is
+    /// enough for the keys; how much the denied ones take on top is known when they are read, and
+    /// told then.
     pub fn build_against(
         means: &Means<'_>,
         fit: impl FnOnce(u64) -> Result<GuardedShape, Error>,
@@ -244,7 +248,7 @@ impl Guarded {
         let both = both.finish().map_err(two_thirds)?;
         let needed = both.len() - len;
         if needed > shape.denied {
-            (shape.denied, shape.second) = (needed, Grid::new(shape.keys + needed, 1)?);
+            (shape.denied, shape.second) = (needed, Grid::new(shape.keys + needed, WIDTHS)?);
         }
         let conflict = "both a key and denied";
         let second = Retrieval::solve(&seen, shape.second, MULTIPLIERS, both, conflict, &Verdict);
@@ -291,9 +295,9 @@ impl Filter for Guarded {
                 count += usize::from(*passes);
             }
             let passed = &passed[..count];
-            self.second.each(passed.iter().map(|at| keys[*at].hi), |number, digest, place| {
-                out[passed[number]] = self.is_member(digest, place);
-            });
+            let digests = passed.iter().map(|at| keys[*at].hi);
+            let ask = |digest, place: &Place| self.is_member(digest, place);
+            self.second.each(digests, ask, |number, yes| out[passed[number]] = yes);
         }
     }
 }
@@ -337,7 +341,7 @@ impl Persist for Guarded {
         let cells = fields.next(1..=u32::MAX.into(), "cells of a shard")?;
         let segment = fields.next(1..=20, "bits of a segment")? as u32;
         let listed = fields.next(0..=len, "digests beside level 1")?;
-        let second = Grid::read(from, &mut fields, 1)?;
+        let second = Grid::read(from, &mut fields, WIDTHS)?;
         let exceptions = fields.next(0..=keys + denied, "digests beside level 2")?;
         fields.finish()?;
         let first = Level::of(Layout { width, shard_bits, cells, room: 0 }, segment);
@@ -419,6 +423,30 @@ mod tests {
             matches!(error, Error::Conflict { digest, .. } if digest == keys[123].hi),
             "{error}"
         );
+    }
+
+    /// Too little memory is an error, and what that says would do is enough; but of denied keys that
+    /// take more than the keys it is told only when they are read.
+    #[test]
+    fn memory_that_is_said_to_do_does() {
+        let keys = hashes(8, 300_000);
+        for (denied, told) in [(0, 1), (100_000, 1), (1_500_000, 2)] {
+            let denied = hashes(9, denied);
+            let build = |limit| {
+                let means = Means::new().with_threads(2).with_memory(limit, std::env::temp_dir());
+                let fit = |count| GuardedShape::fit(count, 0.25);
+                Guarded::build_against(&means, fit, &keys[..], &denied[..])
+            };
+            let (mut limit, mut built) = (1 << 20, build(1 << 20));
+            for _ in 0..told {
+                let Err(Error::Tight { needs, .. }) = built else { panic!("{limit} is enough") };
+                assert!(needs > limit);
+                (limit, built) = (needs, build(needs));
+            }
+            let filter = built.unwrap();
+            holds(&filter, &keys, &denied);
+            assert!(filter == self::build(0.25, &keys, &denied).unwrap());
+        }
     }
 
     /// Lists that no multiplier can place: members and denied keys side by side, all alike.

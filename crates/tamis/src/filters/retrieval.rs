@@ -5,13 +5,14 @@
 //!  digest ──► its leading bits ──► shard ──► multiplier             one word a shard
 //!         ──► fuse graph(multiplier) ──► three cells of the shard, and a print
 //!
-//!  table   │ cells of shard 0 ┊ │ cells of shard 1 ┊ │ … │ a word    any width a cell
+//!  table   │ codes of shard 0 │ values of shard 0 │ codes of shard 1 │ … │ a word
 //!  extra   │ digest, value │ digest, value │ …                       those without a cell
 //! ```
 //!
-//! Records are visited from the last that was peeled to the first: what a record writes into its own
-//! cell is read by none that was visited before it. So it can choose the XOR of its three cells,
-//! and whatever else the cell has room for. A record that no multiplier finds a cell for is listed
+//! A cell is a code and, where the kind has them, a value; of a shard the codes come first, so that
+//! the lines that strangers read are few. Records are visited from the last that was peeled to
+//! the first: what a record writes into its own cell is read by none that was visited before it. So
+//! it can choose the XOR of its three codes, and any value. A record that no multiplier finds a cell for is listed
 //! with its value; that happens only to digests that somebody has chosen.
 
 use std::sync::Mutex;
@@ -33,7 +34,7 @@ const EXTRA: Name = Name::new("extra");
 /// Digests of a batch whose cells are asked for before the first is looked at.
 const BATCH: usize = 32;
 
-/// How many cells, in how many shards.
+/// How many cells, how wide, in how many shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Grid {
     /// There are `2^shard_bits` shards.
@@ -42,38 +43,50 @@ pub(super) struct Grid {
     cells: u64,
     /// Binary logarithm of the cells of a segment.
     segment: u32,
-    /// Bits of a cell.
-    width: u32,
+    /// Bits of a code, and of a value.
+    widths: [u32; 2],
+    /// Words of a shard's codes and of its values.
+    words: [u64; 2],
     graph: Fuse<3>,
 }
 
 impl Grid {
     /// As many cells, in as many shards, as a `binary_fuse` filter of so many keys has.
-    pub(super) fn new(keys: u64, width: u32) -> Result<Self, Error> {
+    pub(super) fn new(keys: u64, widths: [u32; 2]) -> Result<Self, Error> {
         let fuse = BinaryFuseShape::new(keys, 1, 3)?;
         let (shard_bits, cells) = (fuse.layout.shard_bits, fuse.layout.cells);
         let most = crate::plan::MAX_KEYS;
-        let grid = Self::sound(shard_bits, cells, fuse.segment, width);
+        let grid = Self::sound(shard_bits, cells, fuse.segment, widths);
         grid.ok_or(Error::Limit { what: "keys", asked: keys, most })
     }
 
     /// If there is a graph of that size, and sizes that can be computed with.
-    pub(super) fn sound(shard_bits: u32, cells: u64, segment: u32, width: u32) -> Option<Self> {
+    pub(super) fn sound(
+        shard_bits: u32,
+        cells: u64,
+        segment: u32,
+        widths: [u32; 2],
+    ) -> Option<Self> {
         let graph = Fuse::new(cells, segment, shard_bits)?;
+        let words = widths.map(|width| (cells * u64::from(width)).div_ceil(64));
         let sound = shard_bits <= MAX_SHARD_BITS && cells << shard_bits <= 1 << 54;
-        sound.then_some(Self { shard_bits, cells, segment, width, graph })
+        sound.then_some(Self { shard_bits, cells, segment, widths, words, graph })
     }
 
     /// Takes it from the fields of a shape.
-    pub(super) fn read(from: &Reader, fields: &mut Fields, width: u32) -> Result<Self, Error> {
+    pub(super) fn read(
+        from: &Reader,
+        fields: &mut Fields,
+        widths: [u32; 2],
+    ) -> Result<Self, Error> {
         let shard_bits = fields.next(0..=MAX_SHARD_BITS.into(), "bits of a shard's number")?;
         let cells = fields.next(1..=u32::MAX.into(), "cells of a shard")?;
         let segment = fields.next(1..=20, "bits of a segment")?;
-        let grid = Self::sound(shard_bits as u32, cells, segment as u32, width);
+        let grid = Self::sound(shard_bits as u32, cells, segment as u32, widths);
         Ok(grid.ok_or_else(|| from.corrupt("cells that do not fit the segments"))?)
     }
 
-    /// The fields of a shape that tell it, but for the width.
+    /// The fields of a shape that tell it, but for the widths.
     pub(super) fn fields(&self) -> [u64; 3] {
         [self.shard_bits.into(), self.cells, self.segment.into()]
     }
@@ -84,10 +97,10 @@ impl Grid {
 
     /// Words of a shard.
     fn part(&self) -> u64 {
-        (self.cells * u64::from(self.width)).div_ceil(64)
+        self.words[0] + self.words[1]
     }
 
-    /// Words of the table: cells are read as a word from the byte that they begin in, and for the
+    /// Words of the table: codes are read as a word from the byte that they begin in, and for the
     /// last of them there is one more.
     fn words(&self) -> u64 {
         (self.part() << self.shard_bits) + 1
@@ -107,32 +120,43 @@ impl Grid {
     #[inline(always)]
     fn place(&self, seed: u64, from: u64, digest: u64) -> Place {
         let edge = self.graph.edge(seed, digest);
-        let cells = edge.cells.map(|cell| from + cell as u64 * u64::from(self.width));
-        Place { cells, print: edge.print }
+        let bit = |cell: usize| from + cell as u64 * u64::from(self.widths[0]);
+        Place { codes: edge.cells.map(bit), cells: edge.cells, from, print: edge.print }
+    }
+
+    /// The bit at which the value of a place's cell of this number begins.
+    #[inline(always)]
+    pub(super) fn value_at(&self, place: &Place, own: usize) -> u64 {
+        let values = place.from + self.words[0] * 64;
+        values + place.cells[own] as u64 * u64::from(self.widths[1])
     }
 }
 
-/// The bits at which a digest's cells begin, and 32 bits that tell nothing of them, with others
-/// above.
+/// Where a digest's cells are.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
-    pub(super) cells: [u64; 3],
+    /// The bits at which their codes begin.
+    pub(super) codes: [u64; 3],
+    /// Their numbers in the shard, and the bit at which that begins.
+    cells: [usize; 3],
+    from: u64,
+    /// 32 bits that tell nothing of them, with others above.
     pub(super) print: u64,
 }
 
 /// How a kind uses the cells.
 pub(super) trait Cells: Sync {
     /// Writes what the record's `own` cell, one of `place`, must hold; it holds zeros.
-    fn write(&self, part: &mut [u64], place: &Place, own: usize, value: u64);
+    fn write(&self, grid: &Grid, part: &mut [u64], place: &Place, own: usize, value: u64);
 
     /// Whether the cells say of the record what they should.
-    fn agree(&self, part: &[u64], place: &Place, value: u64) -> bool;
+    fn agree(&self, grid: &Grid, part: &[u64], place: &Place, value: u64) -> bool;
 }
 
 /// A table that is filled, and what it takes to ask it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Retrieval {
-    grid: Grid,
+    pub(super) grid: Grid,
     pub(super) table: Words,
     /// Of each shard the multiplier.
     seeds: Words,
@@ -207,27 +231,32 @@ impl Retrieval {
         pairs.binary_search_by_key(&digest, |pair| pair[0]).ok().map(|at| 2 * at + 1)
     }
 
-    /// Places of some digests at a time, with their cells on the way; `then` is told the number of
-    /// each.
+    /// Asks for some digests at a time, with their codes on the way, and then hands on what `ask`
+    /// found of each, with its number: by then what that asked for may have come.
     #[inline(always)]
-    pub(super) fn each(
+    pub(super) fn each<A: Copy + Default>(
         &self,
         mut digests: impl Iterator<Item = u64>,
-        mut then: impl FnMut(usize, u64, &Place),
+        mut ask: impl FnMut(u64, &Place) -> A,
+        mut then: impl FnMut(usize, A),
     ) {
-        let mut batch = [(0, Place { cells: [0; 3], print: 0 }); BATCH];
+        let nowhere = Place { codes: [0; 3], cells: [0; 3], from: 0, print: 0 };
+        let (mut batch, mut answers) = ([(0, nowhere); BATCH], [A::default(); BATCH]);
         let mut before = 0;
         loop {
             let mut count = 0;
             for (entry, digest) in batch.iter_mut().zip(digests.by_ref().take(BATCH)) {
                 *entry = (digest, self.place(digest));
-                for bit in entry.1.cells {
+                for bit in entry.1.codes {
                     prefetch(&self.table, (bit / 64) as usize);
                 }
                 count += 1;
             }
-            for (at, (digest, place)) in batch[..count].iter().enumerate() {
-                then(before + at, *digest, place);
+            for ((digest, place), answer) in batch[..count].iter().zip(&mut answers) {
+                *answer = ask(*digest, place);
+            }
+            for (at, answer) in answers[..count].iter().enumerate() {
+                then(before + at, *answer);
             }
             before += count;
             if count < BATCH {
@@ -254,10 +283,13 @@ impl Retrieval {
     /// What no table could hold; listed values have at most so many bits.
     pub(super) fn validate(&self, value_bits: u32) -> Result<(), Error> {
         let corrupt = |what| Err(format::Error::Corrupt { at: 0, what }.into());
-        let bits = self.grid.cells * u64::from(self.grid.width);
+        let [codes, values] = self.grid.widths.map(|width| self.grid.cells * u64::from(width));
         let (last, shards) = self.table.split_last().expect("at least one word");
-        let mut parts = shards.chunks(self.grid.part() as usize);
-        if *last != 0 || !parts.all(|part| set::ends_at(part, bits)) {
+        let sound = |part: &[u64]| {
+            let (of_codes, of_values) = part.split_at(self.grid.words[0] as usize);
+            set::ends_at(of_codes, codes) && set::ends_at(of_values, values)
+        };
+        if *last != 0 || !shards.chunks(self.grid.part() as usize).all(sound) {
             return corrupt("bits are set where there is no cell");
         }
         if self.seeds.iter().any(|seed| seed % 2 == 0) {
@@ -295,9 +327,8 @@ fn solve_shard(
     let grid = settled;
     for (cell, [digest, value]) in peeler.owners() {
         let place = grid.place(seed, 0, *digest);
-        let bit = cell as u64 * u64::from(grid.width);
-        let own = place.cells.iter().position(|other| *other == bit).expect("one of its cells");
-        cells.write(part, &place, own, *value);
+        let own = place.cells.iter().position(|other| *other == cell).expect("one of its cells");
+        cells.write(&grid, part, &place, own, *value);
     }
     // What could not be peeled has no cell, even if by chance it seems to; the others are asked.
     let core: Vec<Record<2>> = match peeled == records.len() {
@@ -307,7 +338,7 @@ fn solve_shard(
     let unplaced = records.iter().filter(|record| {
         let [digest, value] = **record;
         core.binary_search(record).is_ok()
-            || !cells.agree(part, &grid.place(seed, 0, digest), value)
+            || !cells.agree(&grid, part, &grid.place(seed, 0, digest), value)
     });
     let unplaced = unplaced.copied().collect();
     Ok((seed, unplaced))
