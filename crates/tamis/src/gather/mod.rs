@@ -323,6 +323,11 @@ impl<const W: usize> Gathered<W> {
         self.buckets.iter().map(|bucket| bucket.records).sum()
     }
 
+    /// How many threads at the most have something to do when there are `2^bits` shards.
+    pub(crate) fn groups(&self, bits: u32) -> usize {
+        self.buckets.len().min(1 << bits)
+    }
+
     /// Splits the records into `2^bits` shards by their leading bits, gives each its equal part of
     /// `table`, and has them solved. What `solve` returns of each comes back in their order.
     ///
@@ -336,7 +341,7 @@ impl<const W: usize> Gathered<W> {
         solve: impl Fn(usize, &[Record<W>], &mut [u64]) -> Result<T, Error> + Sync,
     ) -> Result<Vec<T>, Error> {
         let (shards, all) = (1usize << bits, self.len());
-        let groups = self.buckets.len().min(shards);
+        let groups = self.groups(bits);
         let (group_shards, group_buckets) = (shards / groups, self.buckets.len() / groups);
         let threads = self.settle(means, groups, group_shards, size_of_val(table) as u64)?;
 

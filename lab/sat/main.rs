@@ -1,0 +1,54 @@
+//! SAT filters: Tables 2 to 5 and Figure 1 of "Satisfiability-based Set Membership Filters" (Weaver,
+//! Ray, Marek, Mayer and Walker, 2014), and where they stand among other filters.
+//!
+//! `cargo run --release -p tamis-lab --bin sat` takes some minutes; `-- --long` fills all cells of
+//! Table 2, which takes hours.
+//! `... --bin sat -- CONSTRUCTION K LOG2_KEYS EFFICIENCY [PLANES]` measures one filter.
+
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use lab::{STRANGERS, hashes};
+use tamis::filters::sat::{Construction, Sat, SatShape};
+use tamis::{Build, Filter, Hash, Shape};
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let [name, k, log_keys, efficiency, ref rest @ ..] = words[..] else { return Ok(()) };
+    let names = [
+        ("sliced", Construction::Sliced),
+        ("multi", Construction::Multi),
+        ("single", Construction::Single),
+        ("nae", Construction::Nae),
+    ];
+    let construction = names.into_iter().find(|known| known.0 == name).context("a construction")?.1;
+    let k: u32 = k.parse()?;
+    let planes = match rest {
+        [planes] => planes.parse()?,
+        _ => [11, 22, 44, 89, 177][k as usize - 3],
+    };
+    let keys = 1u64 << log_keys.parse::<u32>()?;
+    let shape = SatShape::new(construction, k, planes, efficiency.parse()?, keys)?;
+    let members = hashes(1, 0, keys);
+    let start = Instant::now();
+    let cpu = lab::processor_time()?;
+    let filter = Sat::build(shape.clone(), &members[..])?;
+    let cpu = (lab::processor_time()? - cpu) * 1e-9;
+    println!("built in {:.3} s wall, {cpu:.3} s cpu", start.elapsed().as_secs_f64());
+    assert!(members.iter().all(|key| filter.contains(*key)));
+    let strangers: Vec<Hash> = hashes(1, STRANGERS, 1 << 22);
+    let start = Instant::now();
+    let yes = strangers.iter().filter(|key| filter.contains(**key)).count();
+    let ns = start.elapsed().as_nanos() as f64 / strangers.len() as f64;
+    println!(
+        "{} bits, grown {}, efficiency {:.4} p {:.5} stated {:.5} nominal {:.5} query {ns:.1} ns",
+        filter.shape().figures().bytes * 8,
+        filter.shape() != &shape,
+        filter.shape().efficiency(),
+        yes as f64 / strangers.len() as f64,
+        filter.shape().figures().fpr,
+        shape.figures().fpr,
+    );
+    Ok(())
+}
