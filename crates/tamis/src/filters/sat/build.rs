@@ -24,6 +24,13 @@ pub(super) const SEEDS: u64 = 256;
 /// and of small formulas some have no solution by chance.
 const SMALL: usize = 1 << 9;
 const SEEDS_A_SIZE: u64 = 16;
+/// Flips for each variable during which a walk of `single` leans away from earlier solutions, by an
+/// eighth of a doubling of the odds for each that it has too many. For 2^14 keys and k = 5 that makes a
+/// rate of 0.237; leaning twice as steeply 0.30, a tenth as long 0.27, not at all 0.31.
+const LEANING: u64 = 3000;
+
+/// What the solver takes for a literal.
+const BYTES_A_LITERAL: u64 = 30;
 
 /// A block that is solved.
 #[derive(Debug)]
@@ -82,7 +89,10 @@ pub(super) fn solve(
     let outer = means.threads().min(gathered.groups(shape.block_bits));
     let progress = Progress { means, planes: shape.planes, len, done: Mutex::new(0) };
     let threads = means.threads() / outer;
-    gathered.solve(&means.unwatched(), shape.block_bits, table, |number, records, _| {
+    // A formula for each plane in hand, and its entries until all blocks are known.
+    let each = BYTES_A_LITERAL * u64::from(shape.k) * threads as u64;
+    let entries = (shape.planes * shape.entries).div_ceil(8) / len + 1;
+    gathered.taking(each + entries).solve(&means.unwatched(), shape.block_bits, table, |number, records, _| {
         let work = Work { shape, records, number: number as u64, threads, progress: &progress };
         work.solve(len)
     })
@@ -209,7 +219,7 @@ impl Work<'_> {
                 .map(|(surplus, at)| if *surplus == 0 { coin(at) } else { *surplus < 0 })
                 .collect();
             let towards: Vec<i8> =
-                surplus.iter().map(|surplus| (-6 * surplus).clamp(-32, 32) as i8).collect();
+                surplus.iter().map(|surplus| -(*surplus).clamp(-32, 32) as i8).collect();
             settings.start = Some(&start);
             settings.lean = Some(Lean { towards: &towards, flips: LEANING * vars });
             let Some(values) = self.search(&formula, &settings)? else { return Ok(None) };
@@ -336,5 +346,3 @@ impl Work<'_> {
     }
 }
 
-/// Flips for each variable during which a walk leans away from earlier solutions.
-const LEANING: u64 = 200;

@@ -50,7 +50,7 @@ fn signs(draw: u64, chunk: usize) -> u64 {
 /// sum of some is zero only if a step of 29 leads from each of them to another, which goes round
 /// all 64, and there are 56.
 #[inline(always)]
-fn chosen(signs: u64, retried: u64) -> u64 {
+pub(super) fn chosen(signs: u64, retried: u64) -> u64 {
     signs ^ (signs.rotate_right(29) & retried)
 }
 
@@ -100,17 +100,20 @@ impl<const K: usize> Probe<K> {
     #[inline(always)]
     pub(super) fn holds(&self, planes: usize, words: &[u64]) -> bool {
         let Some(retries) = self.retries else { return false };
-        for (chunk, from) in (0..planes).step_by(CHUNK).enumerate() {
+        let chunk_holds = |chunk: usize| {
+            let from = chunk * CHUNK;
             let retried = read(words, retries + from);
             let mut any = 0;
             for (draw, bit) in self.draws.iter().zip(self.bits) {
                 any |= read(words, bit + from) ^ chosen(signs(*draw, chunk), retried);
             }
-            if !any & all_of(planes, from) != 0 {
-                return false;
-            }
+            !any & all_of(planes, from) == 0
+        };
+        // Where there is one chunk, no branch depends on the answer.
+        match planes.div_ceil(CHUNK) {
+            1 => chunk_holds(0),
+            chunks => (0..chunks).all(chunk_holds),
         }
-        true
     }
 }
 
