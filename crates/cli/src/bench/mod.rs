@@ -89,7 +89,9 @@ pub fn ours(args: &Args) -> Result<Vec<Box<dyn Contender>>> {
     for kind in Kind::ALL.iter().filter(|kind| args.wants(kind.name())) {
         let named = args.filter.iter().any(|filter| filter == kind.name());
         if *kind == Kind::Sat && args.keys > SEARCHED && !named {
-            anstream::eprintln!("{kind} is left out: it would search for minutes; name it to see it");
+            anstream::eprintln!(
+                "{kind} is left out: it would search for minutes; name it to see it"
+            );
             continue;
         }
         match harness::ours(*kind, args.goal(), args.hasher()) {

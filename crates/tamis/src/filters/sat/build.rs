@@ -92,10 +92,15 @@ pub(super) fn solve(
     // A formula for each plane in hand, and its entries until all blocks are known.
     let each = BYTES_A_LITERAL * u64::from(shape.k) * threads as u64;
     let entries = (shape.planes * shape.entries).div_ceil(8) / len + 1;
-    gathered.taking(each + entries).solve(&means.unwatched(), shape.block_bits, table, |number, records, _| {
-        let work = Work { shape, records, number: number as u64, threads, progress: &progress };
-        work.solve(len)
-    })
+    gathered.taking(each + entries).solve(
+        &means.unwatched(),
+        shape.block_bits,
+        table,
+        |number, records, _| {
+            let work = Work { shape, records, number: number as u64, threads, progress: &progress };
+            work.solve(len)
+        },
+    )
 }
 
 /// How many keys times planes are done.
@@ -149,7 +154,9 @@ impl Work<'_> {
             if seed + 1 == SEEDS {
                 // Hostile digests, if any, end here: who is denied is listed.
                 let values = vec![false; vars as usize];
-                break (0..planes).map(|_| Plane { values: values.clone(), retried: false }).collect();
+                break (0..planes)
+                    .map(|_| Plane { values: values.clone(), retried: false })
+                    .collect();
             }
             seed += 1;
             if self.records.len() > SMALL || seed % SEEDS_A_SIZE == 0 {
@@ -232,13 +239,7 @@ impl Work<'_> {
         Ok(Some(found))
     }
 
-    fn formula(
-        &self,
-        vars: u64,
-        seed: u64,
-        plane: usize,
-        retried: bool,
-    ) -> Result<Formula, Error> {
+    fn formula(&self, vars: u64, seed: u64, plane: usize, retried: bool) -> Result<Formula, Error> {
         let too_many = |_| Error::Limit {
             what: "variables of a formula",
             asked: vars,
@@ -345,4 +346,3 @@ impl Work<'_> {
         words
     }
 }
-

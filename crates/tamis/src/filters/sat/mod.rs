@@ -262,7 +262,8 @@ impl Shape for SatShape {
     }
 
     fn figures(&self) -> Figures {
-        let reads = if self.construction == Construction::Multi { self.planes.min(1 << self.k) } else { 1 };
+        let reads =
+            if self.construction == Construction::Multi { self.planes.min(1 << self.k) } else { 1 };
         Figures {
             keys: self.keys,
             fpr: self.fpr_at(self.keys.max(1)),

@@ -202,7 +202,8 @@ fn blocks_may_be_as_uneven_as_somebody_makes_them() {
 #[test]
 fn other_signs_are_as_independent() {
     for round in 0..200 {
-        let retried = bits::range::mix(round) | if round % 2 == 0 { 0 } else { bits::range::mix(!round) };
+        let retried =
+            bits::range::mix(round) | if round % 2 == 0 { 0 } else { bits::range::mix(!round) };
         // Row j has the bits of the word that plane j's sign is the sum of.
         let mut rows: Vec<u64> = (0..56)
             .map(|plane| {
