@@ -121,7 +121,7 @@ pub fn build_times(entrants: &[Box<dyn Entrant>]) -> Result<Vec<f64>> {
 
 /// Nanoseconds that this thread has had a processor: unlike those on the wall they do not count
 /// what else the machine does. Only Linux tells.
-fn processor_time() -> Result<f64> {
+pub fn processor_time() -> Result<f64> {
     let text = fs::read_to_string("/proc/thread-self/schedstat")?;
     Ok(text.split_whitespace().next().context("no processor time")?.parse()?)
 }

@@ -110,7 +110,8 @@ Examples:
   tamis build --bytes 64MiB --hash secure users.txt -o users.tamis
   tamis build --u64 ids.bin -o ids.tamis
   tamis build --values stock.tsv -o stock.tamis           to ask with `tamis get`
-  tamis build --deny never.txt --fpr 2^-8 spam.txt -o spam.tamis")]
+  tamis build --deny never.txt --fpr 2^-8 spam.txt -o spam.tamis
+  tamis build --filter sat --k 5 --efficiency 0.85 --fpr 25% words.txt -o words.tamis")]
 pub(crate) struct Build {
     /// Files of keys; `-` or none is standard input
     #[arg(value_name = "KEYS")]
@@ -140,6 +141,19 @@ pub(crate) struct Build {
     /// A setting of the kind, as `tamis filters` lists them
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
     pub(crate) set: Vec<(String, String)>,
+    /// With `--filter sat`, literals a clause: 3 to 7 [default: 4]
+    #[arg(long, value_name = "K", allow_negative_numbers = true)]
+    pub(crate) k: Option<String>,
+    /// With `--filter sat`, the share of the memory that cannot be saved: more takes longer to
+    /// build, from 0.85 on much longer [default: 0.75]
+    #[arg(long, value_name = "E", allow_negative_numbers = true)]
+    pub(crate) efficiency: Option<String>,
+    /// With `--filter sat`: sliced, multi, single or nae [default: sliced]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) construction: Option<String>,
+    /// With `--filter sat`, give up after so many seconds, and save nothing
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
+    pub(crate) time_limit: Option<Duration>,
     /// Lines are a key, a tab and a number (17 or 0x11), which `tamis get` tells of the key
     #[arg(long, conflicts_with_all = ["u64", "keys", "needs", "deny"])]
     pub(crate) values: bool,

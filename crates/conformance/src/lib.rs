@@ -86,6 +86,12 @@ impl Effort {
     }
 }
 
+/// How often to repeat what is to be repeated so often. A kind that searches for its filter takes
+/// hundreds of times as long to build: it gets a hundredth.
+pub fn repeats<F: Subject>(times: u64) -> u64 {
+    if F::KIND == tamis::Kind::Sat { times.div_ceil(100) } else { times }
+}
+
 /// Ways to set up a kind: its usual one, and each setting at each of these values that it takes.
 pub fn variants<S: Shape>() -> Vec<Settings> {
     let values = [1u64, 2, 3, 4, 5, 8, 12, 16, 64, 256, 512, 1024];

@@ -4,7 +4,7 @@ use tamis::plan::solve;
 use tamis::{Capability, Error, Goal, Hash, HashId, Hasher, Keyed, Limits, Settings, Shape};
 
 use crate::keys::{Form, ORIGINS, extremes};
-use crate::{Effort, Subject, variants};
+use crate::{Effort, Subject, repeats, variants};
 
 /// The shape for `keys` at `fpr`; `None` where the kind cannot reach that rate.
 pub fn shape<F: Subject>(keys: u64, fpr: f64, settings: &Settings) -> Option<F::Shape> {
@@ -62,7 +62,7 @@ pub fn no_member_is_denied<F: Subject>() {
         for fpr in [0.3, 0.01, 1e-4] {
             let Some(shape) = shape::<F>(keys, fpr, &Settings::default()) else { continue };
             for (id, form) in ORIGINS {
-                for round in 0..effort.times(quick, soak) {
+                for round in 0..repeats::<F>(effort.times(quick, soak)) {
                     let hasher = Hasher::new(id, random.seed());
                     let members = form.hashes(&hasher, random.word() >> 1, keys);
                     never_denied::<F>(&shape, hasher, &members, round == 0);
@@ -79,7 +79,7 @@ pub fn no_member_is_denied_whatever_the_settings<F: Subject>() {
     for settings in variants::<F::Shape>() {
         for keys in [1, 65, 1000] {
             let Some(shape) = shape::<F>(keys, 0.05, &settings) else { continue };
-            for _ in 0..effort.times(50, 2000) {
+            for _ in 0..repeats::<F>(effort.times(50, 2000)) {
                 let hasher = Hasher::new(HashId::Fast, random.seed());
                 let members = Form::Integers.hashes(&hasher, 0, keys);
                 never_denied::<F>(&shape, hasher, &members, false);

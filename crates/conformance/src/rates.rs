@@ -12,7 +12,7 @@ use tamis::{HashId, Hasher, Settings};
 
 use crate::keys::{Form, Random};
 use crate::members::shape;
-use crate::{Effort, Subject, stats, variants};
+use crate::{Effort, Subject, repeats, stats, variants};
 
 /// What the filters of many seeds said to strangers.
 struct Answers {
@@ -61,7 +61,7 @@ fn as_stated<F: Subject>(
     let Some(shape) = shape::<F>(keys, fpr, settings) else { return };
     let stated = shape.figures();
     assert!(stated.keys == keys && stated.fpr <= fpr * (1.0 + 1e-9), "{shape:?}: {stated:?}");
-    let answers = ask::<F>(random, &shape, keys, trials / keys, keys);
+    let answers = ask::<F>(random, &shape, keys, repeats::<F>(trials / keys), keys);
     let what = format!("{} {shape:?}", F::KIND);
     for rate in [stated.fpr, answers.stated] {
         stats::check(&what, answers.yeses, answers.asked, rate);
@@ -113,7 +113,7 @@ pub fn strangers_get_in_as_often_as_stated_at_half_load<F: Subject>() {
     let mut random = effort.random(13);
     for fpr in [0.3, 0.01] {
         let Some(shape) = shape::<F>(5000, fpr, &Settings::default()) else { continue };
-        let seeds = effort.times(4000, 80_000);
+        let seeds = repeats::<F>(effort.times(4000, 80_000));
         let answers = ask::<F>(&mut random, &shape, 2500, seeds, 2500);
         let what = format!("{} {shape:?} at half load", F::KIND);
         stats::check(&what, answers.yeses, answers.asked, answers.stated);
@@ -136,7 +136,7 @@ pub fn another_seed_makes_members_strangers<F: Subject>() {
     let effort = Effort::now();
     let mut random = effort.random(15);
     let Some(shape) = shape::<F>(KEYS, 0.02, &Settings::default()) else { return };
-    let pairs = effort.times(10_000, 200_000);
+    let pairs = repeats::<F>(effort.times(10_000, 200_000));
     for (id, form) in crate::keys::ORIGINS {
         let mut yeses = 0;
         for pair in 0..pairs {

@@ -7,7 +7,7 @@ use tamis::{Goal, Hash, HashId, Hasher, Keyed, Means, Settings, Shape, Static};
 
 use crate::keys::{Form, Random};
 use crate::members::bytes;
-use crate::{Effort, Subject, variants};
+use crate::{Effort, Subject, repeats, variants};
 
 /// Whatever order they come in and however often, on any number of threads; and the shape is made
 /// for how many they are.
@@ -81,10 +81,11 @@ pub fn progress_ends_with_all_keys<F: Subject + Static>() {
 pub fn any_number_of_keys_is_placed<F: Subject + Static>() {
     let effort = Effort::now();
     let mut random = effort.random(65);
-    for keys in (0..=2000).chain(11_400..=11_600) {
+    let step = (100 / repeats::<F>(100)) as usize;
+    for keys in (0..=2000).chain(11_400..=11_600).step_by(step) {
         let goal = Goal::KeysFpr { keys, fpr: 0.01 };
         let shape = solve::<F::Shape>(goal, &Settings::default()).expect("there is a shape");
-        for _ in 0..effort.times(1, 10_000) {
+        for _ in 0..repeats::<F>(effort.times(1, 10_000)) {
             let hasher = Hasher::new(HashId::Fast, random.seed());
             let members = Form::Integers.hashes(&hasher, 0, keys);
             let filter = F::build(shape.clone(), &members[..]).expect("room");

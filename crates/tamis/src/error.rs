@@ -78,6 +78,15 @@ pub enum Error {
         /// What would do.
         needs: u64,
     },
+    /// A build was stopped by its time limit or by whoever may cancel it.
+    Stopped {
+        /// What stopped it.
+        why: &'static str,
+        /// Keys that were placed by then.
+        placed: u64,
+        /// Of how many.
+        keys: u64,
+    },
     /// Keys could not be laid aside on disk.
     Scratch {
         /// The folder that was to take them.
@@ -127,6 +136,9 @@ impl fmt::Display for Error {
             Self::Memory { bytes } => write!(f, "{bytes} bytes of memory could not be had"),
             Self::Tight { limit, needs } => {
                 write!(f, "{limit} bytes of memory are too few for this build: {needs} would do")
+            }
+            Self::Stopped { why, placed, keys } => {
+                write!(f, "{why}: {placed} of {keys} keys were placed")
             }
             Self::Scratch { folder, error } => {
                 write!(f, "laying keys aside in {}: {error}", folder.display())

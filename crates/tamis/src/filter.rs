@@ -6,6 +6,8 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 
 use format::{Reader, Writer};
 
@@ -120,6 +122,8 @@ pub struct Means<'a> {
     threads: usize,
     memory: Option<(u64, PathBuf)>,
     watcher: Option<&'a (dyn Fn(u64, u64) + Sync)>,
+    deadline: Option<Instant>,
+    cancel: Option<&'a AtomicBool>,
 }
 
 impl<'a> Means<'a> {
@@ -150,8 +154,35 @@ impl<'a> Means<'a> {
         Self { watcher: Some(watcher), ..self }
     }
 
+    /// Gives up after this much time from now on, with [`Error::Stopped`]. Only a kind that searches
+    /// for its filter, `sat`, takes long enough to look at the clock.
+    #[must_use]
+    pub fn with_time_limit(self, limit: Duration) -> Self {
+        // A time past the end of time is none.
+        Self { deadline: Instant::now().checked_add(limit), ..self }
+    }
+
+    /// Gives up when `cancel` becomes true, as with [`Means::with_time_limit`].
+    #[must_use]
+    pub fn with_cancel(self, cancel: &'a AtomicBool) -> Self {
+        Self { cancel: Some(cancel), ..self }
+    }
+
     pub(crate) fn threads(&self) -> usize {
         self.threads.max(1)
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    pub(crate) fn cancel(&self) -> Option<&'a AtomicBool> {
+        self.cancel
+    }
+
+    /// The same with nobody to tell.
+    pub(crate) fn unwatched(&self) -> Self {
+        Self { watcher: None, ..self.clone() }
     }
 
     /// The limit of memory, and where to lay what does not fit.

@@ -66,6 +66,7 @@ pub use filters::morton::MortonShape;
 pub use filters::quotient::QuotientShape;
 pub use filters::removable_tinyset::RemovableTinySetShape;
 pub use filters::ribbon::RibbonShape;
+pub use filters::sat::SatShape;
 pub use filters::split_block_bloom::SplitBlockBloomShape;
 pub use filters::tinyset::TinySetShape;
 pub use filters::xor::XorShape;
@@ -73,7 +74,7 @@ pub use filters::xorsat::XorSatShape;
 pub use filters::{
     AdaptiveBloom, AdaptiveQuotient, AnyFilter, BinaryFuse, Bloom, BloomG, Bloomier, Broom,
     CountingBloom, CountingQuotient, Cuckoo, Guarded, HashCompaction, Kind, Morton, Quotient,
-    Registered, RemovableTinySet, Ribbon, SplitBlockBloom, TinySet, Xor, XorSat,
+    Registered, RemovableTinySet, Ribbon, Sat, SplitBlockBloom, TinySet, Xor, XorSat,
 };
 pub use format::{Limits, Reader, Writer};
 pub use hash::{Hash, HashId, Hasher, Key, Probes};

@@ -120,12 +120,34 @@ impl Settings {
         setting: &Setting,
         fits: impl Fn(u64) -> bool,
     ) -> Result<Option<u64>, Error> {
+        self.read(setting, |value| value.parse().ok().filter(|number| fits(*number)))
+    }
+
+    /// The same for numbers with a point.
+    pub fn real(
+        &self,
+        setting: &Setting,
+        fits: impl Fn(f64) -> bool,
+    ) -> Result<Option<f64>, Error> {
+        self.read(setting, |value| value.parse().ok().filter(|number| fits(*number)))
+    }
+
+    /// Which of these names `setting` is set to, if it is set.
+    pub fn choice(&self, setting: &Setting, names: &[&str]) -> Result<Option<usize>, Error> {
+        self.read(setting, |value| names.iter().position(|name| *name == value))
+    }
+
+    fn read<T>(
+        &self,
+        setting: &Setting,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> Result<Option<T>, Error> {
         let Some((name, value)) = self.0.iter().rev().find(|(name, _)| name == setting.name) else {
             return Ok(None);
         };
-        match value.parse() {
-            Ok(number) if fits(number) => Ok(Some(number)),
-            _ => Err(Error::Setting {
+        match read(value) {
+            Some(read) => Ok(Some(read)),
+            None => Err(Error::Setting {
                 name: name.clone(),
                 value: value.clone(),
                 takes: setting.takes,

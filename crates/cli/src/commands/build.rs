@@ -15,6 +15,7 @@ use crate::number::{show_rate, show_size, show_speed};
 use crate::{output, progress, store};
 
 pub(crate) fn run(args: &Build) -> Result<()> {
+    check_flags(args)?;
     if args.values {
         return super::values::build(args);
     }
@@ -43,6 +44,29 @@ pub(crate) fn run(args: &Build) -> Result<()> {
     let filter = Keyed::new(hasher, filter);
     store::save(&filter, &args.output)?;
     report(args, filter.filter(), tally.keys, None, start.elapsed().as_secs_f64())
+}
+
+/// Settings that have a flag of their own.
+fn flags(args: &Build) -> impl Iterator<Item = (&'static str, &String)> {
+    let flags =
+        [("k", &args.k), ("efficiency", &args.efficiency), ("construction", &args.construction)];
+    flags.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?)))
+}
+
+/// That the kind which is named has what there are flags for.
+fn check_flags(args: &Build) -> Result<()> {
+    let has = |kind: &Kind, name: &str| kind.settings().iter().any(|setting| setting.name == name);
+    for (name, _) in flags(args) {
+        if !args.filter.0.is_some_and(|kind| has(&kind, name)) {
+            let able = Kind::ALL.iter().filter(|kind| has(kind, name)).map(|kind| kind.name());
+            let able = able.collect::<Vec<_>>().join(", ");
+            bail!("--{name} takes a --filter that has such a setting: {able}");
+        }
+    }
+    match (args.time_limit, args.filter.0) {
+        (None, _) | (_, Some(Kind::Sat)) => Ok(()),
+        _ => bail!("--time-limit takes --filter {}: no other kind searches", Kind::Sat),
+    }
 }
 
 /// What hashes the keys.
@@ -110,6 +134,9 @@ pub(super) fn settings(args: &Build) -> Settings {
     for (name, value) in &args.set {
         settings.set(name, value);
     }
+    for (name, value) in flags(args) {
+        settings.set(name, value);
+    }
     settings
 }
 
@@ -172,6 +199,9 @@ impl Pass<'_> {
             bar.set_position(placed);
         };
         let mut means = Means::new().with_threads(threads).with_watcher(&watcher);
+        if let Some(limit) = args.time_limit {
+            means = means.with_time_limit(limit);
+        }
         let limit = args.max_memory.or_else(store::available);
         if let Some(limit) = limit {
             let folder = args.scratch.as_deref().unwrap_or(store::folder_of(&args.output));
@@ -198,6 +228,7 @@ impl Pass<'_> {
             (tamis::Error::Scratch { folder, error }, _) => {
                 failure(format_args!("{}: laying keys aside", folder.display()), &error)
             }
+            (error @ tamis::Error::Stopped { .. }, _) => anyhow!("{error}; nothing was saved"),
             // It says all that its source would say again.
             (tamis::Error::Keys(error), _) => anyhow!("{error}"),
             (error, _) => explain(error),

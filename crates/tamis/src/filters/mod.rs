@@ -23,6 +23,7 @@ pub mod quotient;
 pub mod removable_tinyset;
 mod retrieval;
 pub mod ribbon;
+pub mod sat;
 pub mod split_block_bloom;
 mod tiny_block;
 pub mod tinyset;
@@ -65,6 +66,7 @@ macro_rules! registry {
             14 ribbon Ribbon { static } "Dillinger, Walzer 2021; with Hübschle-Schneider, Sanders 2022";
             15 bloomier Bloomier { static map } "Chazelle, Kilian, Rubinfeld, Tal 2004";
             16 guarded Guarded { static } "Chazelle et al. 2004; Bender et al. 2018";
+            17 sat Sat { static } "Weaver, Ray, Marek, Mayer, Walker 2014";
             18 xorsat XorSat { static } "Weaver et al. 2014, 2018; Dietzfelbinger, Walzer 2019";
             19 broom Broom { insert remove adapt } "Bender et al. 2018";
             20 adaptive_bloom AdaptiveBloom { insert adapt } "Bender et al. 2018";

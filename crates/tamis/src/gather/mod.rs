@@ -55,8 +55,8 @@ const BUCKETS: usize = 1 << BUCKET_BITS;
 /// Records remembered to drop those that come again soon. Without it one key, read a thousand
 /// million times, would be a bucket that no memory holds.
 const RECENT: usize = 1 << 10;
-/// What solving takes for each record of a shard beside the record itself and the table: for
-/// peeling, a cell of a record and 9 bytes with a ninth to spare, and 4 bytes of stack.
+/// What peeling takes for each record of a shard beside the record itself and the table: a cell of
+/// a record and 9 bytes with a ninth to spare, and 4 bytes of stack.
 const fn solving<const W: usize>() -> u64 {
     16 + 8 * W as u64
 }
@@ -118,7 +118,7 @@ impl<'m, const W: usize> Gathering<'m, W> {
         let mut sorted = take(sorter.sort(0, fill)?);
         sorted.dedup();
         let buckets = vec![Tally::of(&sorted)];
-        Ok(Gathered { held: Held::Few(sorted), buckets })
+        Ok(Gathered { held: Held::Few(sorted), buckets, solving: solving::<W>() })
     }
 }
 
@@ -210,13 +210,13 @@ impl<const W: usize> Many<W> {
         let mut buckets = vec![Tally::default(); BUCKETS];
         let Some(spill) = spill else {
             sort_blocks(&mut arena, means.threads(), &mut buckets)?;
-            return Ok(Gathered { held: Held::Blocks(arena), buckets });
+            return Ok(Gathered { held: Held::Blocks(arena), buckets, solving: solving::<W>() });
         };
         drop(arena);
         if count_spilled(&spill, means, &mut buckets)? != placed {
             return Err(spill.damaged());
         }
-        Ok(Gathered { held: Held::Spilled(spill), buckets })
+        Ok(Gathered { held: Held::Spilled(spill), buckets, solving: solving::<W>() })
     }
 }
 
@@ -305,6 +305,8 @@ pub(crate) struct Gathered<const W: usize> {
     held: Held<W>,
     /// The distinct records of each bucket.
     buckets: Vec<Tally>,
+    /// Bytes that solving takes for each record of a shard.
+    solving: u64,
 }
 
 #[derive(Debug)]
@@ -321,6 +323,17 @@ impl<const W: usize> Gathered<W> {
     /// How many there are.
     pub(crate) fn len(&self) -> u64 {
         self.buckets.iter().map(|bucket| bucket.records).sum()
+    }
+
+    /// The same, to be solved in another way than by peeling, which takes so many bytes for each
+    /// record of a shard.
+    pub(crate) fn taking(self, solving: u64) -> Self {
+        Self { solving, ..self }
+    }
+
+    /// How many threads at the most have something to do when there are `2^bits` shards.
+    pub(crate) fn groups(&self, bits: u32) -> usize {
+        self.buckets.len().min(1 << bits)
     }
 
     /// Splits the records into `2^bits` shards by their leading bits, gives each its equal part of
@@ -360,7 +373,7 @@ impl<const W: usize> Gathered<W> {
         solve: impl Fn(usize, &[Record<W>], &mut [u64]) -> Result<T, Error> + Sync,
     ) -> Result<Vec<T>, Error> {
         let (shards, all) = (1usize << bits, self.len());
-        let groups = self.buckets.len().min(shards);
+        let groups = self.groups(bits);
         let (group_shards, group_buckets) = (shards / groups, self.buckets.len() / groups);
         let threads = self.settle(means, groups, group_shards, bytes, each)?;
 
@@ -408,7 +421,7 @@ impl<const W: usize> Gathered<W> {
         let of_group = |buckets: &[Tally]| buckets.iter().map(|bucket| bucket.records).sum();
         let groups_of = self.buckets.chunks(self.buckets.len() / groups);
         let largest: u64 = groups_of.map(of_group).max().unwrap_or(0);
-        let solving = solving::<W>() * largest.div_ceil(group_shards as u64) + each;
+        let solving = self.solving * largest.div_ceil(group_shards as u64) + each;
         if let Held::Blocks(arena) = &mut self.held {
             let held = table + arena.bytes();
             match threads_within(means, held, size * largest + solving) {
