@@ -21,7 +21,7 @@
 //!
 //! * [`Keyed<F>`] is what you hold: a [`Hasher`] and a filter. It takes strings, bytes and integers.
 //! * The [filters] deal in [`Hash`](struct@Hash)es: 128 bits a key. What they can do are traits: [`Insert`],
-//!   [`Remove`], [`Count`], [`Merge`], [`Overlap`], [`Overload`], [`Static`], [`Map`], [`Adapt`],
+//!   [`Remove`], [`Count`], [`Merge`], [`Overlap`], [`Overload`], [`Grow`], [`Static`], [`Map`], [`Adapt`],
 //!   [`Persist`].
 //! * A [`Shape`] is a filter's geometry. [`plan::solve`] finds it from any two of keys, false
 //!   positive rate and bytes; [`plan::recommend`] compares the kinds.
@@ -47,7 +47,7 @@ pub mod plan;
 
 pub use error::{Error, Full};
 pub use filter::{
-    Adapt, Build, Count, EntrySource, Filter, Hashes, Insert, KeySource, Map, Means, Merge,
+    Adapt, Build, Count, EntrySource, Filter, Grow, Hashes, Insert, KeySource, Map, Means, Merge,
     Overlap, Overload, Persist, Remove, Repair, Static,
 };
 pub use filters::adaptive_bloom::AdaptiveBloomShape;
@@ -60,6 +60,7 @@ pub use filters::broom::BroomShape;
 pub use filters::counting_bloom::CountingBloomShape;
 pub use filters::counting_quotient::CountingQuotientShape;
 pub use filters::cuckoo::CuckooShape;
+pub use filters::growing::GrowingShape;
 pub use filters::guarded::GuardedShape;
 pub use filters::hash_compaction::HashCompactionShape;
 pub use filters::morton::MortonShape;
@@ -71,7 +72,7 @@ pub use filters::tinyset::TinySetShape;
 pub use filters::xor::XorShape;
 pub use filters::{
     AdaptiveBloom, AdaptiveQuotient, AnyFilter, BinaryFuse, Bloom, BloomG, Bloomier, Broom,
-    CountingBloom, CountingQuotient, Cuckoo, Guarded, HashCompaction, Kind, Morton, Quotient,
+    CountingBloom, CountingQuotient, Cuckoo, Growing, Guarded, HashCompaction, Kind, Morton, Quotient,
     Registered, RemovableTinySet, Ribbon, SplitBlockBloom, TinySet, Xor,
 };
 pub use format::{Limits, Reader, Writer};
