@@ -67,13 +67,14 @@ pub use filters::morton::MortonShape;
 pub use filters::quotient::QuotientShape;
 pub use filters::removable_tinyset::RemovableTinySetShape;
 pub use filters::ribbon::RibbonShape;
+pub use filters::scalable_bloom::ScalableBloomShape;
 pub use filters::split_block_bloom::SplitBlockBloomShape;
 pub use filters::tinyset::TinySetShape;
 pub use filters::xor::XorShape;
 pub use filters::{
     AdaptiveBloom, AdaptiveQuotient, AnyFilter, BinaryFuse, Bloom, BloomG, Bloomier, Broom,
-    CountingBloom, CountingQuotient, Cuckoo, Growing, Guarded, HashCompaction, Kind, Morton, Quotient,
-    Registered, RemovableTinySet, Ribbon, SplitBlockBloom, TinySet, Xor,
+    CountingBloom, CountingQuotient, Cuckoo, Growing, Guarded, HashCompaction, Kind, Morton,
+    Quotient, Registered, RemovableTinySet, Ribbon, ScalableBloom, SplitBlockBloom, TinySet, Xor,
 };
 pub use format::{Limits, Reader, Writer};
 pub use hash::{Hash, HashId, Hasher, Key, Probes};

@@ -24,6 +24,7 @@ pub mod quotient;
 pub mod removable_tinyset;
 mod retrieval;
 pub mod ribbon;
+pub mod scalable_bloom;
 pub mod split_block_bloom;
 mod tiny_block;
 pub mod tinyset;
@@ -69,6 +70,7 @@ macro_rules! registry {
             20 adaptive_bloom AdaptiveBloom { insert adapt } "Bender et al. 2018";
             21 adaptive_quotient AdaptiveQuotient { insert remove adapt } "Bender et al. 2018";
             24 growing Growing { insert remove grow } "Pagh, Segev, Wieder 2013; Dayan, Bercea, Pagh 2024";
+            25 scalable_bloom ScalableBloom { insert grow } "Almeida, Baquero, Preguiça, Hutchison 2007";
         }
     };
 }

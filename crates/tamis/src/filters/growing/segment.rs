@@ -1,43 +1,39 @@
 //! A segment: the entries of one part of the hashes, packed without gaps.
 //!
 //! ```text
-//!  word 0        40               slots
-//!  │ 32 groups   │ ends            │ entries of w bits          │ a word that ends windows │
-//!  │ of 10 bytes │ one bit an entry│ in the order of buckets    │
-//!
-//!  group   | start 16 | occupied 64 |      64 buckets; start: entries of the groups before
-//!  entry   | f f f f f 1 0 0 |             fingerprint from the top, a 1 that ends it, zeros
-//!          | 1 0 0 0 0 0 0 0 |             nothing is left of it: void, and it matches everything
+//!  segment | group 0 | group 1 | … | group 15 | zeros to the end of the line |
+//!  group   | occupied 64 | ends: one bit an entry | entries of w bits, in the order of buckets |
+//!            one bit a bucket
+//!  entry   | f f f f f 1 0 0 |     fingerprint from the top, a 1 that ends it, zeros
+//!          | 1 0 0 0 0 0 0 0 |     nothing is left of it: void, and it stands for everything
 //! ```
 //!
 //! Bit `i` of `occupied` says that bucket `i` of the group has a run, and the n-th of those has the
-//! n-th end from the group's start on. New entries go to the end of their run, so a segment is what
-//! its insertions were, in order.
+//! group's n-th end. How many entries come before each group is kept apart, in the list of segments,
+//! which is near when a segment is not: so a query goes straight to the line or two of its group. New
+//! entries go to the end of their run: a segment is what its insertions were, in order.
 //!
 //! There is no gap to insert into: what comes after moves on, half of the segment on average. That
-//! is 13 cache lines in a row, and spares the table of one size for all loads that would have to be
-//! half empty each time it has doubled. Memory is taken line by line; the bits past the last entry
-//! are zero, so that equal entries are equal words.
+//! is a dozen cache lines in a row, and it spares the table of one size for all loads, which would be
+//! half empty each time it has doubled. Memory is taken line by line, and the bits past the last
+//! entry are zero, so that equal entries are equal words.
 //!
-//! Nothing here trusts what a file says: a run that does not end within the entries is no run.
+//! Nothing here trusts what a file says: a run that does not end within its group is no run.
 
-use bits::lanes::{set_window, window};
+use bits::lanes::window;
 use bits::select::Bits;
-use bits::{LINE_WORDS, OutOfMemory, Words, packed, prefetch, set, unaligned};
+use bits::{LINE_WORDS, OutOfMemory, Words, packed, prefetch, set};
 
 use crate::error::Full;
 
 /// Bits of a bucket's number.
-pub(super) const BUCKET_BITS: u32 = 11;
-const GROUPS: u64 = (1 << BUCKET_BITS) / 64;
-const GROUP_BYTES: u64 = 10;
-/// Words of the groups, and first word of the ends.
-const HEAD: u64 = GROUPS * GROUP_BYTES / 8;
-/// Entries that the groups' numbers can count.
+pub(super) const BUCKET_BITS: u32 = 10;
+pub(super) const GROUPS: usize = 1 << BUCKET_BITS >> 6;
+/// Entries that there can be.
 pub(super) const MOST: u32 = 0xffff;
-/// Entries of one run. Chance gives no run of thirty; copies of a key are one run, and each is gone
-/// over whenever the key is asked for.
-const LONGEST_RUN: u32 = 128;
+/// Entries of one run. Chance gives no run of thirty; copies of a key are one run, and all of it is
+/// gone over whenever the key is asked for.
+const LONGEST_RUN: u64 = 128;
 
 /// What follows from the width of an entry.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -72,34 +68,47 @@ impl Layout {
         1 << (self.width - 1)
     }
 
-    /// Words for so many entries, in whole lines.
+    /// Bits of an entry and its end.
+    #[inline(always)]
+    fn step(&self) -> u64 {
+        u64::from(self.width) + 1
+    }
+
+    /// Words for so many entries, in whole lines; with a word past the last that ends windows.
     #[inline(always)]
     pub(super) fn words(&self, count: u64) -> u64 {
-        if count == 0 { 0 } else { bits::lines(self.needs(count)) * LINE_WORDS as u64 }
-    }
-
-    #[inline(always)]
-    fn needs(&self, count: u64) -> u64 {
-        HEAD + count.div_ceil(64) + (count * u64::from(self.width)).div_ceil(64) + 1
-    }
-
-    /// The word at which entries begin in so many words: after the ends of the most that fit.
-    fn slots(&self, words: u64) -> u64 {
-        // From a guess that rounding can only lower.
-        let guess = words.saturating_sub(HEAD + 1) * 64 / u64::from(self.width + 1);
-        let most = (0..=guess).rev().find(|most| self.needs(*most) <= words);
-        HEAD + most.unwrap_or(0).div_ceil(64)
+        let needs = GROUPS as u64 + (count * self.step()).div_ceil(64) + 1;
+        if count == 0 { 0 } else { bits::lines(needs) * LINE_WORDS as u64 }
     }
 }
+
+/// Entries before each group, and of all groups.
+pub(super) type Starts = [u16; GROUPS + 1];
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Segment {
     words: Words,
-    count: u32,
-    slots: u32,
+    starts: Starts,
 }
 
-/// Where the run of a bucket lies, or would.
+/// Where a group lies: bits, and entries.
+#[derive(Clone, Copy)]
+struct Group {
+    bit: u64,
+    len: u64,
+}
+
+impl Group {
+    fn end(self, at: u64) -> u64 {
+        self.bit + 64 + at
+    }
+
+    fn entry(self, layout: Layout, at: u64) -> u64 {
+        self.end(self.len) + at * u64::from(layout.width)
+    }
+}
+
+/// Where the run of a bucket lies in its group, or would.
 #[derive(Clone, Copy)]
 struct Run {
     at: u64,
@@ -108,120 +117,100 @@ struct Run {
 
 impl Segment {
     pub(super) fn empty() -> Result<Self, OutOfMemory> {
-        Ok(Self { words: Words::zeroed(0)?, count: 0, slots: HEAD as u32 })
+        Ok(Self { words: Words::zeroed(0)?, starts: [0; GROUPS + 1] })
     }
 
-    /// Entries in the words of a file, of which there are as many as [`Layout::words`] says.
-    pub(super) fn of(words: Words, layout: Layout, count: u32) -> Self {
-        let slots = layout.slots(words.len() as u64) as u32;
-        Self { words, count, slots }
+    /// Entries in the words of a file, of which there are as many as [`Layout::words`] says. The
+    /// starts ascend from 0.
+    pub(super) fn of(words: Words, starts: Starts) -> Self {
+        Self { words, starts }
     }
 
     /// A segment of these entries with their buckets, which ascend. At most [`MOST`].
     pub(super) fn with(layout: Layout, entries: &[(u32, u64)]) -> Result<Self, OutOfMemory> {
-        let words = layout.words(entries.len() as u64);
-        let slots = layout.slots(words);
-        let mut all = Words::zeroed(words as usize)?;
-        let made = all.to_mut();
-        let (mut group, mut start) = (0, 0);
-        for run in entries.chunk_by(|a, b| a.0 == b.0) {
-            let bucket = u64::from(run[0].0);
-            while group < bucket / 64 {
-                group += 1;
-                set_start(made, group, start);
-            }
-            set_occupied(made, bucket, true);
-            for (at, (_, entry)) in (start..).zip(run) {
-                packed::set_at(made, layout.width, slots * 64 + at * u64::from(layout.width), *entry);
-            }
-            start += run.len() as u64;
-            set::set(made, HEAD * 64 + start - 1);
+        let words = Words::zeroed(layout.words(entries.len() as u64) as usize)?;
+        let mut segment = Self { words, starts: [0; GROUPS + 1] };
+        for (bucket, _) in entries {
+            segment.starts[*bucket as usize / 64 + 1] += 1;
         }
-        if !entries.is_empty() {
-            (group + 1..GROUPS).for_each(|group| set_start(made, group, start));
+        for group in 0..GROUPS {
+            segment.starts[group + 1] += segment.starts[group];
         }
-        Ok(Self { words: all, count: entries.len() as u32, slots: slots as u32 })
+        for entries in entries.chunk_by(|a, b| a.0 / 64 == b.0 / 64) {
+            let group = segment.group(layout, u64::from(entries[0].0));
+            let words = segment.words.to_mut();
+            for (at, (bucket, entry)) in (0..).zip(entries) {
+                set::set(words, group.bit + u64::from(*bucket % 64));
+                if entries.get(at as usize + 1).is_none_or(|next| next.0 != *bucket) {
+                    set::set(words, group.end(at));
+                }
+                packed::set_at(words, layout.width, group.entry(layout, at), *entry);
+            }
+        }
+        Ok(segment)
     }
 
     pub(super) fn words(&self) -> &[u64] {
         &self.words
     }
 
-    pub(super) fn count(&self) -> u32 {
-        self.count
+    pub(super) fn starts(&self) -> &Starts {
+        &self.starts
     }
 
-    /// Asks for where a bucket's run lies, as far as that can be told without looking.
+    pub(super) fn count(&self) -> u64 {
+        self.starts[GROUPS].into()
+    }
+
+    #[inline(always)]
+    fn group(&self, layout: Layout, bucket: u64) -> Group {
+        let group = bucket / 64;
+        let start = u64::from(self.starts[group as usize]);
+        let end = u64::from(self.starts[group as usize + 1]);
+        Group { bit: group * 64 + start * layout.step(), len: end - start }
+    }
+
+    /// Asks for a bucket's group, which takes one line, or most often two.
     #[inline(always)]
     pub(super) fn fetch(&self, layout: Layout, bucket: u64) {
-        let guess = bucket * u64::from(self.count) >> BUCKET_BITS;
-        prefetch(&self.words, (bucket / 64 * GROUP_BYTES / 8) as usize);
-        prefetch(&self.words, (HEAD + guess / 64) as usize);
-        let slot = u64::from(self.slots) + guess * u64::from(layout.width) / 64;
-        prefetch(&self.words, (slot - 4) as usize);
-        prefetch(&self.words, (slot + 4) as usize);
+        let word = self.group(layout, bucket).bit / 64;
+        prefetch(&self.words, word as usize);
+        prefetch(&self.words, word as usize + LINE_WORDS);
     }
 
-    /// Start and occupied buckets of a group.
+    /// The 64 bits from `bit` on.
     #[inline(always)]
-    fn group(&self, group: u64) -> (u64, u64) {
-        let [a, b, occupied @ ..]: [u8; 10] =
-            unaligned::read(&self.words, (group * GROUP_BYTES) as usize);
-        (u16::from_le_bytes([a, b]).into(), u64::from_le_bytes(occupied))
+    fn read(&self, bit: u64) -> u64 {
+        let (word, shift) = ((bit / 64) as usize, bit % 64);
+        let [low, high] = self.words[word..].first_chunk().expect("a word past the end");
+        low >> shift | high << 1 << (63 - shift)
     }
 
-    /// 64 ends from entry `at` on, which is at most the number of entries.
-    #[inline(always)]
-    fn ends(&self, at: u64) -> u64 {
-        let (word, shift) = ((HEAD + at / 64) as usize, at % 64);
-        self.words[word] >> shift | self.words[word + 1] << 1 << (63 - shift)
-    }
-
-    /// End number `n` of those from entry `at` on; the number of entries if there is none.
-    #[inline(always)]
-    fn end(&self, bits: impl Bits, mut at: u64, mut n: u32) -> u64 {
-        let count = u64::from(self.count);
-        while at < count {
-            let ends = self.ends(at);
-            let found = bits.select(ends, n);
-            if found < 64 {
-                return at + u64::from(found);
-            }
-            n -= ends.count_ones();
-            at += 64;
-        }
-        count
-    }
-
-    /// The run of a bucket, of no entries if it has none. `None` if it is not one. The segment is
+    /// The run of a bucket, of no entries if it has none; `None` if it is not one. The segment is
     /// not empty.
     #[inline(always)]
-    fn run(&self, bits: impl Bits, bucket: u64) -> Option<Run> {
-        let (start, occupied) = self.group(bucket / 64);
-        let at = (bucket % 64) as u32;
-        let count = u64::from(self.count);
-        if start > count {
-            return None;
-        }
-        let (before, is_occupied) = (bits.rank(occupied, at), occupied >> at & 1 == 1);
-        // Where the group's runs begin, as far as a word tells.
-        let ends = self.ends(start);
+    fn run(&self, bits: impl Bits, group: Group, bucket: u64) -> Option<Run> {
+        let (occupied, at) = (self.read(group.bit), (bucket % 64) as u32);
+        let before = bits.rank(occupied, at);
+        let is_occupied = occupied >> at & 1 == 1;
+        let ends = self.read(group.end(0));
         let begin = bits.select(ends << 1 | 1, before);
-        let rest = if begin < 64 { ends >> begin } else { 0 };
-        let run = if rest > 0 {
-            let len = if is_occupied { rest.trailing_zeros() + 1 } else { 0 };
-            Run { at: start + u64::from(begin), len: len.into() }
-        } else {
-            let at = if before > 0 { self.end(bits, start, before - 1) + 1 } else { start };
-            let len = if is_occupied { self.end(bits, at, 0) + 1 - at.min(count) } else { 0 };
-            Run { at, len }
-        };
-        (run.at + run.len <= count).then_some(run)
+        let last = (ends >> (begin % 64)).trailing_zeros();
+        let len = if is_occupied { last + 1 } else { 0 };
+        if (begin < 64) & (begin + len <= 64) {
+            let run = Run { at: begin.into(), len: len.into() };
+            return (run.at + run.len <= group.len).then_some(run);
+        }
+        self.far_run(group, before, is_occupied)
     }
 
-    #[inline(always)]
-    fn bit(&self, layout: Layout, at: u64) -> u64 {
-        u64::from(self.slots) * 64 + at * u64::from(layout.width)
+    /// A run that does not end within the first 64 entries of a group.
+    #[cold]
+    fn far_run(&self, group: Group, before: u32, is_occupied: bool) -> Option<Run> {
+        let mut ends = (0..group.len).filter(|at| set::get(&self.words, group.end(*at)));
+        let at = if before > 0 { ends.nth(before as usize - 1)? + 1 } else { 0 };
+        let len = if is_occupied { ends.next()? + 1 - at } else { 0 };
+        Some(Run { at, len })
     }
 
     #[inline(always)]
@@ -232,28 +221,29 @@ impl Segment {
         bucket: u64,
         query: u64,
     ) -> bool {
-        if self.count == 0 {
+        if self.words.is_empty() {
             return false;
         }
-        let Some(mut run) = self.run(bits, bucket) else { return false };
+        let group = self.group(layout, bucket);
+        let Some(mut run) = self.run(bits, group, bucket) else { return false };
         while run.len > u64::from(layout.lanes) {
-            if self.matches(layout, run.at, layout.lanes, query) {
+            if self.matches(layout, group.entry(layout, run.at), layout.lanes, query) {
                 return true;
             }
             run.at += u64::from(layout.lanes);
             run.len -= u64::from(layout.lanes);
         }
-        self.matches(layout, run.at, run.len as u32, query)
+        self.matches(layout, group.entry(layout, run.at), run.len as u32, query)
     }
 
-    /// Whether one of so many entries, which a window holds, is a beginning of the query.
+    /// Whether one of so many entries from `bit` on, which a window holds, stands for the query.
     ///
     /// No entry is zero, so taking one from each borrows from no neighbour, and differs from the
     /// entry in the 1 that ends it and below: what is left to compare is the fingerprint.
     #[inline(always)]
-    fn matches(&self, layout: Layout, at: u64, len: u32, query: u64) -> bool {
+    fn matches(&self, layout: Layout, bit: u64, len: u32, query: u64) -> bool {
         let Layout { width, ones, .. } = layout;
-        let entries = window(&self.words, self.bit(layout, at));
+        let entries = window(&self.words, bit);
         let below = entries ^ entries.wrapping_sub(ones);
         let differ = (entries ^ query.wrapping_mul(ones)) & !below;
         // Marks lanes that are zero: the lowest mark is right, those above it may be too many.
@@ -262,10 +252,12 @@ impl Segment {
     }
 
     /// Whether an entry more would be refused.
-    pub(super) fn is_full(&self, bits: impl Bits, bucket: u64) -> bool {
-        self.count > 0
-            && (self.count >= MOST
-                || self.run(bits, bucket).is_none_or(|run| run.len >= u64::from(LONGEST_RUN)))
+    pub(super) fn is_full(&self, bits: impl Bits, layout: Layout, bucket: u64) -> bool {
+        if self.words.is_empty() {
+            return false;
+        }
+        let run = self.run(bits, self.group(layout, bucket), bucket);
+        self.count() >= u64::from(MOST) || run.is_none_or(|run| run.len >= LONGEST_RUN)
     }
 
     /// Adds an entry. On `Full` nothing is changed.
@@ -277,28 +269,33 @@ impl Segment {
         bucket: u64,
         entry: u64,
     ) -> Result<(), Full> {
-        if self.count == 0 {
+        if self.words.is_empty() {
             *self = Self::with(layout, &[(bucket as u32, entry)]).map_err(|_| Full)?;
             return Ok(());
         }
-        let run = self.run(bits, bucket).ok_or(Full)?;
-        if run.len >= u64::from(LONGEST_RUN) || self.count >= MOST {
+        let group = self.group(layout, bucket);
+        let run = self.run(bits, group, bucket).ok_or(Full)?;
+        if run.len >= LONGEST_RUN || self.count() >= u64::from(MOST) {
             return Err(Full);
         }
-        self.move_to(layout, u64::from(self.count) + 1).map_err(|_| Full)?;
-        let (count, width) = (u64::from(self.count), u64::from(layout.width));
-        let (at, bit) = (run.at + run.len, self.bit(layout, run.at + run.len));
+        self.resize(layout, self.count() + 1).map_err(|_| Full)?;
+        let past = GROUPS as u64 * 64 + self.count() * layout.step();
+        let at = run.at + run.len;
+        let (end, slot) = (group.end(at), group.entry(layout, at));
         let words = self.words.to_mut();
-        open(words, bit, bit + (count - at) * width, layout.width);
-        packed::set_at(words, layout.width, bit, entry);
-        open(words, HEAD * 64 + at, HEAD * 64 + count, 1);
-        set::set(words, HEAD * 64 + at);
+        // What comes after makes room for an entry and its end; what lies between those two, for
+        // the end.
+        open(words, slot, past, layout.width + 1);
+        open(words, end, slot, 1);
+        packed::set_at(words, layout.width, slot + 1, entry);
+        set::set(words, end);
         if run.len > 0 {
-            set::clear(words, HEAD * 64 + at - 1);
+            set::clear(words, end - 1);
         }
-        set_occupied(words, bucket, true);
-        move_starts(words, bucket, 1);
-        self.count += 1;
+        set::set(words, group.bit + bucket % 64);
+        for start in &mut self.starts[bucket as usize / 64 + 1..] {
+            *start += 1;
+        }
         Ok(())
     }
 
@@ -310,71 +307,63 @@ impl Segment {
         bucket: u64,
         query: u64,
     ) -> bool {
-        if self.count == 0 {
+        if self.words.is_empty() {
             return false;
         }
-        let Some(run) = self.run(bits, bucket) else { return false };
-        let entry = |at| packed::get_at(&self.words, layout.width, self.bit(layout, at));
+        let group = self.group(layout, bucket);
+        let Some(run) = self.run(bits, group, bucket) else { return false };
+        let entry = |at| packed::get_at(&self.words, layout.width, group.entry(layout, at));
         let matching = (run.at..run.at + run.len).filter(|at| {
             let entry = entry(*at);
             (entry ^ query) & !(entry ^ entry.wrapping_sub(1)) == 0
         });
         let Some(at) = matching.min_by_key(|at| entry(*at).trailing_zeros()) else { return false };
-        let (count, width) = (u64::from(self.count), u64::from(layout.width));
-        let bit = self.bit(layout, at);
+        let past = GROUPS as u64 * 64 + self.count() * layout.step();
+        let (end, slot) = (group.end(at), group.entry(layout, at));
         let words = self.words.to_mut();
         if at + 1 == run.at + run.len && run.len > 1 {
-            set::set(words, HEAD * 64 + at - 1);
+            set::set(words, end - 1);
         }
-        close(words, bit, bit + (count - at) * width, layout.width);
-        close(words, HEAD * 64 + at, HEAD * 64 + count, 1);
+        close(words, end, slot, 1);
+        close(words, slot - 1, past, layout.width + 1);
         if run.len == 1 {
-            set_occupied(words, bucket, false);
+            set::clear(words, group.bit + bucket % 64);
         }
-        move_starts(words, bucket, u16::MAX);
-        self.count -= 1;
-        // Without memory for a smaller one it stays as large as it is.
-        let _ = self.move_to(layout, self.count.into());
+        for start in &mut self.starts[bucket as usize / 64 + 1..] {
+            *start -= 1;
+        }
+        // Without memory for fewer lines it stays as large as it is.
+        let _ = self.resize(layout, self.count());
         true
     }
 
     /// Moves to as many lines as so many entries take.
-    fn move_to(&mut self, layout: Layout, count: u64) -> Result<(), OutOfMemory> {
-        let words = layout.words(count);
-        if words == self.words.len() as u64 {
+    #[inline(always)]
+    fn resize(&mut self, layout: Layout, count: u64) -> Result<(), OutOfMemory> {
+        let words = layout.words(count) as usize;
+        if words == self.words.len() {
             return self.words.own();
         }
-        let slots = layout.slots(words);
-        let mut moved = Words::zeroed(words as usize)?;
-        if words > 0 {
-            let used = (u64::from(self.count.min(count as u32)), u64::from(layout.width));
-            let (to, from) = (moved.to_mut(), &self.words);
-            let head = (HEAD + used.0.div_ceil(64)) as usize;
-            to[..head].copy_from_slice(&from[..head]);
-            let entries = (used.0 * used.1).div_ceil(64) as usize;
-            let (slots, before) = (slots as usize, self.slots as usize);
-            to[slots..slots + entries].copy_from_slice(&from[before..before + entries]);
-        }
-        (self.words, self.slots) = (moved, slots as u32);
+        let mut moved = Words::zeroed(words)?;
+        let kept = words.min(self.words.len());
+        moved.to_mut()[..kept].copy_from_slice(&self.words[..kept]);
+        self.words = moved;
         Ok(())
     }
 
     /// Every entry with its bucket, in order.
     pub(super) fn entries(&self, layout: Layout) -> Vec<(u32, u64)> {
-        let mut entries = Vec::with_capacity(self.count as usize);
-        let mut at = 0;
-        for group in 0..if self.count > 0 { GROUPS } else { 0 } {
-            let mut occupied = self.group(group).1;
-            while occupied > 0 {
-                let bucket = group as u32 * 64 + occupied.trailing_zeros();
-                occupied &= occupied - 1;
-                while at < u64::from(self.count) {
-                    let entry = packed::get_at(&self.words, layout.width, self.bit(layout, at));
-                    entries.push((bucket, entry));
-                    at += 1;
-                    if set::get(&self.words, HEAD * 64 + at - 1) {
-                        break;
-                    }
+        let mut entries = Vec::with_capacity(self.count() as usize);
+        for first in (0..1 << BUCKET_BITS).step_by(64) {
+            let group = self.group(layout, first);
+            let mut occupied = if group.len > 0 { self.read(group.bit) } else { 0 };
+            let mut bit = group.entry(layout, 0);
+            for at in 0..group.len {
+                let bucket = first as u32 + occupied.trailing_zeros() % 64;
+                entries.push((bucket, packed::get_at(&self.words, layout.width, bit)));
+                bit += u64::from(layout.width);
+                if set::get(&self.words, group.end(at)) {
+                    occupied &= occupied.wrapping_sub(1);
                 }
             }
         }
@@ -387,6 +376,9 @@ impl Segment {
         if entries.iter().any(|(_, entry)| *entry == 0) {
             return Err("an entry has no end");
         }
+        if !entries.is_sorted_by_key(|(bucket, _)| bucket) {
+            return Err("an entry is not in its place");
+        }
         match Self::with(layout, &entries) {
             Ok(made) if made == *self => Ok(()),
             Ok(_) => Err("an entry is not in its place"),
@@ -395,51 +387,34 @@ impl Segment {
     }
 }
 
-fn set_start(words: &mut [u64], group: u64, to: u64) {
-    set_window(words, group * GROUP_BYTES * 8, 0xffff, to & 0xffff);
-}
-
-fn set_occupied(words: &mut [u64], bucket: u64, to: bool) {
-    let bit = bucket / 64 * GROUP_BYTES * 8 + 16 + bucket % 64;
-    if to { set::set(words, bit) } else { set::clear(words, bit) }
-}
-
-/// Adds to the starts of the groups after a bucket's.
-#[inline(always)]
-fn move_starts(words: &mut [u64], bucket: u64, by: u16) {
-    for group in bucket / 64 + 1..GROUPS {
-        let bit = group * GROUP_BYTES * 8;
-        let start = window(words, bit) as u16;
-        set_window(words, bit, 0xffff, start.wrapping_add(by).into());
-    }
-}
-
-/// Moves bits `from..to` up by fewer than 64, where those above them are zero.
+/// Moves bits `from..to` up by fewer than 64 and leaves zeros behind. Those above are written over.
 #[inline(always)]
 fn open(words: &mut [u64], from: u64, to: u64, by: u32) {
-    let (first, last) = ((from / 64) as usize, ((to + u64::from(by) - 1) / 64) as usize);
+    let past = to + u64::from(by);
+    let (first, last) = ((from / 64) as usize, ((past - 1) / 64) as usize);
     let words = &mut words[first..=last];
+    let (low, high) =
+        (packed::mask((from % 64) as u32), !packed::mask(((past - 1) % 64 + 1) as u32));
+    let (kept, above) = (words[0] & low, words[last - first] & high);
+    words[0] &= !low;
     for at in (1..words.len()).rev() {
         words[at] = words[at] << by | words[at - 1] >> (64 - by);
     }
-    // The second word took what was below the range's beginning: it is there no more.
-    let kept = packed::mask((from % 64) as u32);
-    let low = words[0] & kept;
-    if let Some(second) = words.get_mut(1) {
-        *second &= !(low >> (64 - by));
-    }
-    words[0] = (words[0] & !kept) << by | low;
+    words[0] = words[0] << by | kept;
+    words[last - first] = words[last - first] & !high | above;
 }
 
-/// Moves bits up to `to` down to `from` by fewer than 64, where those above them are zero.
+/// Moves bits up to `to` down by fewer than 64, those from `from + by` on, and leaves zeros behind.
 fn close(words: &mut [u64], from: u64, to: u64, by: u32) {
     let (first, last) = ((from / 64) as usize, ((to - 1) / 64) as usize);
     let words = &mut words[first..=last];
-    let kept = packed::mask((from % 64) as u32);
-    let low = words[0] & kept;
+    let (low, high) = (packed::mask((from % 64) as u32), !packed::mask(((to - 1) % 64 + 1) as u32));
+    let (kept, above) = (words[0] & low, words[last - first] & high);
+    words[last - first] &= !high;
     for at in 0..words.len() {
-        let above = words.get(at + 1).map_or(0, |word| word << (64 - by));
-        words[at] = words[at] >> by | above;
+        let next = words.get(at + 1).map_or(0, |word| word << (64 - by));
+        words[at] = words[at] >> by | next;
     }
-    words[0] = words[0] & !kept | low;
+    words[0] = words[0] & !low | kept;
+    words[last - first] |= above;
 }

@@ -8,7 +8,7 @@ use crate::filters::binomial_mean;
 use crate::plan::{Figures, MAX_KEYS, Setting, Settings, Shape};
 
 /// Keys for each segment: when there are more, there is one more segment.
-pub(super) const KEYS: u64 = 1024;
+pub(super) const KEYS: u64 = 512;
 /// How slowly the share of the rate is spent that generations to come have: at 16 a set that has
 /// doubled 17 times gives the next generation a 66th of the rate, and more or less than 16 gives it
 /// less.
@@ -177,14 +177,15 @@ const COST: f64 = 5.0;
 /// Only sums, products and quotients decide, which are the same on every machine: a file holds the
 /// rate and not the lengths.
 fn generations(base: u64, fpr: f64, most: u64) -> Vec<Generation> {
-    let named = most.max(1).div_ceil(KEYS).div_ceil(base).next_power_of_two().ilog2();
+    let named = (most.div_ceil(KEYS) / base).max(1).ilog2();
     let spent_by = |depth: u32| {
         // After so many generations of no end, or after those on the way to the largest size.
-        let sparing = |generations: u32| f64::from(generations) / (f64::from(generations) + SPARING);
+        let sparing =
+            |generations: u32| f64::from(generations) / (f64::from(generations) + SPARING);
         match depth {
             _ if most == 0 => sparing(depth + 1),
-            _ if depth <= named => 0.75 / f64::from(named - depth + 1),
-            _ => 0.75 + 0.25 * sparing(depth - named),
+            _ if depth <= named => 0.5 / f64::from(named - depth + 1),
+            _ => 0.75 + 0.25 * sparing(depth - named - 1),
         }
     };
     let mut generations = Vec::<Generation>::new();
