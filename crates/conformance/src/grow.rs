@@ -1,6 +1,6 @@
 //! A kind that grows promises a rate for every number of keys, and has room for them all.
 
-use tamis::{Goal, Grow, Hash, HashId, Hasher, Insert, Keyed, Settings, Shape};
+use tamis::{Goal, Grow, Hash, HashId, Hasher, Keyed, Settings, Shape};
 
 use crate::keys::Form;
 use crate::members::{bytes, shape};

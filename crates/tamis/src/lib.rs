@@ -31,7 +31,8 @@
 //!
 //! * A member is never denied: after any sequence of operations, through saving and opening.
 //! * A filter that is full says so ([`Full`]) and is unchanged; it does not quietly get worse. Kinds
-//!   that go on instead say that too ([`Overload`]), and [`Shape::fpr_at`] tells how much worse.
+//!   that go on instead say that too ([`Overload`]), and [`Shape::fpr_at`] tells how much worse;
+//!   kinds that [`Grow`] do not get worse.
 //! * The same keys, seed and shape give the same bytes, on any machine and any number of threads.
 //! * A seed is random unless you give one. Where others choose the keys, use [`HashId::Secure`].
 //! * A damaged or hostile file is an [`Error`], never a panic and never a large allocation.

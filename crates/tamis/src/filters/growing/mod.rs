@@ -40,14 +40,14 @@
 //!
 //! **Void entries** of a round come to less than that round's share of the rate: so many buckets
 //! have one, of all that there are. Copies of a removed key's void entry stay in other buckets, and
-//! are within that share too.
+//! are within that share too. Of entries that are equal 64 are enough, and of void ones 3: they stay for good
+//! then, and stand for any number of keys. So a key can be in as often as one likes.
 //!
 //! **No operation does more work as it grows.** A segment of up to 1024 keys, and what chance adds, is
 //! read and written in a split, 35 lines or so, and no list is ever moved. Memory follows the number of keys line by
 //! line: there is no time when it doubles.
 //!
-//! One key can be in 128 times; then, and only then, it says [`Full`]. At rates below 10^-4 its
-//! 64 bits are used up somewhere past 10^12 keys. Removing a stranger that it takes for a member removes
+//! It says [`Full`] when its 64 bits are used up: at 1 % past 2^48 keys, at 10^-5 past 10^11. Removing a stranger that it takes for a member removes
 //! that member. Memory is not given back when keys are removed but for the lines that they took.
 //!
 //! Pagh, Segev, Wieder, *How to Approximate a Set Without Knowing Its Size in Advance*, 2013, for the
@@ -65,7 +65,7 @@ use bits::packed;
 use bits::select::{Bits, Task, run};
 use format::{Name, Reader, Writer};
 
-use self::segment::{BUCKET_BITS, GROUPS, Layout, MOST, Segment, Starts};
+use self::segment::{BUCKET_BITS, GROUPS, Layout, MOST, Segment, Starts, VOIDS};
 use self::shape::KEYS;
 use super::build_by_inserting;
 use crate::error::{Error, Full};
@@ -255,9 +255,13 @@ impl Growing {
             for run in half.chunk_by(|a, b| a.0 == b.0) {
                 let bucket = run[0].0 << 1 & packed::mask(BUCKET_BITS) as u32;
                 for bit in 0..2 {
+                    let mut voids = 0;
                     entries.extend(run.iter().filter_map(|(_, entry)| {
                         let entry = match *entry {
-                            void if void == old.void() => new.void(),
+                            void if void == old.void() => {
+                                voids += 1;
+                                (voids <= VOIDS).then_some(new.void())?
+                            }
                             entry if entry >> (old.width - 1) == u64::from(bit) => {
                                 // As far to the left as a new one begins: what falls off is zero.
                                 let rest = entry << (65 - old.width);
@@ -431,7 +435,7 @@ impl Persist for Growing {
         let ends = from.words(STARTS, segments * STARTS_WORDS as u64)?;
         let (depth, split) = shape.round(segments);
         let mut filter = Self { shape, len, segments, depth, split, levels: Vec::new() };
-        let (mut starts, mut words, mut entries) = (Vec::new(), 0, 0);
+        let (mut starts, mut words) = (Vec::new(), 0);
         for (index, ends) in (0..).zip(ends.chunks(STARTS_WORDS)) {
             let mut of: Starts = [0; GROUPS + 1];
             for (group, start) in (0..).zip(&mut of[1..]) {
@@ -439,12 +443,10 @@ impl Persist for Growing {
             }
             let count = u64::from(of[GROUPS]);
             words += filter.layout(filter.depth_of(index)).words(count);
-            entries += count;
             starts.push(of);
         }
-        // Every key has an entry of its own; those of which nothing is left are there more than once.
-        if len > entries || !starts.iter().all(|of| of.is_sorted()) {
-            return Err(corrupt("the starts of groups do not fit the number of keys").into());
+        if len > MAX_KEYS || !starts.iter().all(|of| of.is_sorted()) {
+            return Err(corrupt("keys or starts of groups that cannot be").into());
         }
         let table = from.words(TABLE, words)?;
         let (mut at, mut end) = (0, filter.shape.base());

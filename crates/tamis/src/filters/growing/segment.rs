@@ -31,9 +31,14 @@ pub(super) const BUCKET_BITS: u32 = 10;
 pub(super) const GROUPS: usize = 1 << BUCKET_BITS >> 6;
 /// Entries that there can be.
 pub(super) const MOST: u32 = 0xffff;
-/// Entries of one run. Chance gives no run of thirty; copies of a key are one run, and all of it is
-/// gone over whenever the key is asked for.
-const LONGEST_RUN: u64 = 128;
+/// Entries of one run. Chance gives no run of thirty, and copies of one key are only so many: whoever
+/// gets so far has chosen the keys.
+const LONGEST_RUN: u64 = 4096;
+/// Equal entries of a run that are enough: from then on they stay, whatever is inserted or removed.
+/// Entries that are equal remain so, and together, in every split.
+const COPIES: usize = 64;
+/// As many void ones are enough, since each becomes two in every split.
+pub(super) const VOIDS: usize = 3;
 
 /// What follows from the width of an entry.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -251,6 +256,18 @@ impl Segment {
         equal & packed::mask(len * width) != 0
     }
 
+    /// Whether a run has enough of an entry.
+    #[inline(always)]
+    fn has_enough(&self, layout: Layout, group: Group, run: Run, entry: u64) -> bool {
+        if run.len < VOIDS as u64 {
+            return false;
+        }
+        let entries = (run.at..run.at + run.len)
+            .map(|at| packed::get_at(&self.words, layout.width, group.entry(layout, at)));
+        let enough = if entry == layout.void() { VOIDS } else { COPIES };
+        entries.filter(|other| *other == entry).count() >= enough
+    }
+
     /// Whether an entry more would be refused.
     pub(super) fn is_full(&self, bits: impl Bits, layout: Layout, bucket: u64) -> bool {
         if self.words.is_empty() {
@@ -275,6 +292,9 @@ impl Segment {
         }
         let group = self.group(layout, bucket);
         let run = self.run(bits, group, bucket).ok_or(Full)?;
+        if self.has_enough(layout, group, run, entry) {
+            return Ok(());
+        }
         if run.len >= LONGEST_RUN || self.count() >= u64::from(MOST) {
             return Err(Full);
         }
@@ -318,6 +338,9 @@ impl Segment {
             (entry ^ query) & !(entry ^ entry.wrapping_sub(1)) == 0
         });
         let Some(at) = matching.min_by_key(|at| entry(*at).trailing_zeros()) else { return false };
+        if self.has_enough(layout, group, run, entry(at)) {
+            return true;
+        }
         let past = GROUPS as u64 * 64 + self.count() * layout.step();
         let (end, slot) = (group.end(at), group.entry(layout, at));
         let words = self.words.to_mut();
