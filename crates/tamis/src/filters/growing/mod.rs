@@ -1,62 +1,60 @@
 //! The growing filter: for a set whose size nobody knows, kept without its keys as it grows.
 //!
 //! ```text
-//!  key ──► a fraction, bit by bit:  | which segment | bucket in it | fingerprint: stored |
-//!                                     d bits          10 bits        r(d) bits, and 0 1 2 … fewer
-//!                                                                    of keys that came 1 2 3 … splits ago
-//!  list   │ 0 │ 1 │ 2 │ 3 │ 4 │ 5 │      a segment for every 512 keys
-//!           │       ▲       └ split from 0, as 5 was from 1
-//!           │       └ next: becomes 2 and 6
-//!           └─► | packed entries |       `segment.rs`
+//!  key ──► a fraction, bit by bit:  | which segment | bucket in it | fingerprint, stored |
+//!                                     d bits          10 bits        r(d) bits; of keys that came
+//!                                                                    1, 2, 3 … splits ago fewer
+//!  segments │ 0 │ 1 │ 2 │ 3 │ 4 │ 5 │      one for every 512 keys; 4 was split from 0, 5 from 1
+//!             │       └ the next to be split, into 2 and 6
+//!             └─► | packed entries |       `segment.rs`
 //! ```
 //!
-//! There is one segment for every 512 keys. When there are more keys, the next segment in turn is
-//! split: that takes a bit from each bucket's number, which in turn takes one from each fingerprint,
-//! so the keys are not needed. A round of splits doubles the segments; then the next begins. Old
-//! fingerprints get shorter, new ones are made longer from round to round. One of which nothing is left
-//! is *void*: it stands for everything in its bucket, and in a split goes to both buckets that it may
-//! belong to.
+//! When there are more than 512 keys for each segment, the next one in turn is split: that takes a bit
+//! from each bucket's number, which takes one from each fingerprint in turn, so the keys are not needed.
+//! A round of splits doubles the segments; then the next begins. Old fingerprints get shorter, new ones
+//! are made longer from round to round. One of which nothing is left is *void*: it stands for everything
+//! in its bucket, and in a split it goes to both buckets that it may belong to.
 //!
 //! | figure | |
 //! | --- | --- |
-//! | bits a key | r + 5.7, at any size: at 1 % 15 for 10^4 keys, 17 for 10^8; 13 to 14 at a size that was named |
-//! | cache lines | 1 or 2, and one of the list of segments |
-//! | building | as inserting: moves half of a segment; every 512th splits one |
+//! | bits a key | r + 6 to 7: at 1 % 16.3 to 17.8 from 10^3 keys to 10^8; 13.8 at 10^8 if that was named |
+//! | cache lines | 1 or 2, and 1 or 2 of the list of segments, which is a tenth of the memory |
+//! | building | as inserting: moves half of a segment of a dozen lines; every 512th splits one |
 //!
-//! **No member is denied.** Every key that is in has an entry of its own in the bucket that its bits
-//! lead to, and that entry begins as the rest of its bits do. Inserting makes one. A split takes a key and its
-//! entry to the same bucket, since both go by the same bit; where the entry has no bit left, to
+//! **No member is denied.** Every key that is in has an entry of its own, in the bucket that its bits
+//! lead to, which begins as the rest of its bits do. Inserting makes one. A split takes a key and its
+//! entry to the same bucket, since both go by the same bit; where the entry has no bit left, it goes to
 //! both. Removing `x` takes the longest entry that stands for it. If that is another key's, `y`'s, then
-//! `x`'s own is no longer, so it is a beginning of `y`'s, and is `y`'s from now on.
+//! `x`'s own is no longer, so it is a beginning of `y`'s, and it is `y`'s from now on.
 //!
-//! **The rate** is the same however large it gets. A key of the `d`-th round is taken for a stranger in
-//! the same segment that agrees in bucket and fingerprint. A segment of that round takes 256 to 512 new keys
-//! in 1024 buckets, 384 on average; so all keys of the round let in 0.375 / 2^r(d) of all strangers, at that time and ever
-//! after, for what a fingerprint loses its bucket has gained. r(d) is the shortest for which the sum over all rounds so
-//! far is at most d/(d + 16) of the rate: the sum never gets to all of it. Thus r(d) = log2(1/fpr) +
-//! 2 log2(d + 16) - 5.4 and a rounding: the log log n bits of the theorem, which no such filter can do without.
-//! With a largest size named, fingerprints are long at first and shortest there, where memory counts. `shape.rs` has the
-//! exact rate.
+//! **The rate** is the same however large it gets. A stranger passes if it agrees with a key of its
+//! segment in bucket and fingerprint. In round `d` a segment takes 256 to 512 new keys, 384 on average, in 1024
+//! buckets: so the keys of a round let in 0.375 / 2^r(d) of all strangers, then and ever after, for what a
+//! fingerprint loses its bucket has gained. r(d) is the shortest with which the sum over all rounds so far
+//! is at most d / (d + 16) of the rate: it never gets to all of it. That makes r(d) about
+//! log2(1 / fpr) + 2 log2(d + 16) - 5.4. The log log n bits in it no such filter can do without: that is the
+//! theorem. With a largest size named, fingerprints are long at first and shortest there, where memory counts.
+//! `shape.rs` has the exact rate.
 //!
-//! **Void entries** of a round come to less than that round's share of the rate: so many buckets
-//! have one, of all that there are. Copies of a removed key's void entry stay in other buckets, and
-//! are within that share too. Of entries that are equal 64 are enough, and of void ones 3: they stay for good
-//! then, and stand for any number of keys. So a key can be in as often as one likes.
+//! **Void entries** of a round come to less than that round's share of the rate: so many buckets have
+//! one, of all that there are. When a key of which nothing is left is removed, its entries in other
+//! buckets stay, within that share. Of entries that are equal 64 are enough, and of void ones 3: they stay
+//! for good then, and stand for any number of keys. So a key can be in as often as one likes.
 //!
-//! **No operation does more work as it grows.** A segment of up to 1024 keys, and what chance adds, is
-//! read and written in a split, 35 lines or so, and no list is ever moved. Memory follows the number of keys line by
-//! line: there is no time when it doubles.
+//! **No operation does more work as it grows.** A split reads and writes a segment of up to 1024 keys and
+//! what chance adds, and no list is ever moved. Memory follows the number of keys line by line: there is no
+//! time at which it doubles.
 //!
-//! It says [`Full`] when its 64 bits are used up: at 1 % past 2^48 keys, at 10^-5 past 10^11. Removing a stranger that it takes for a member removes
-//! that member. Memory is not given back when keys are removed but for the lines that they took.
+//! It says [`Full`] when its 64 bits are used up: at 0.1 % past 2^48 keys, at 10^-8 past 10^9. Removing a
+//! stranger that it takes for a member removes that member. It does not shrink below the segments that it has.
 //!
 //! Pagh, Segev, Wieder, *How to Approximate a Set Without Knowing Its Size in Advance*, 2013, for the
-//! problem and the bound; Dayan, Bercea, Reviriego, Pagh, *InfiniFilter*, 2023, and Dayan, Bercea, Pagh, *Aleph Filter*, 2024, for fingerprints that
-//! end themselves, and for void entries in all their buckets. Differences: those double a table at
-//! once, which takes all keys' time and three tables' memory; here it is split in parts, as in linear hashing (Litwin,
-//! 1980). Entries are packed without gaps in place of a quotient filter's empty slots. The lengths
-//! follow from what is left of the rate, not from a series in whole bits. Void entries of removed keys
-//! stay, where Aleph finds them again by a second table.
+//! problem and the bound; Dayan, Bercea, Reviriego, Pagh, *InfiniFilter*, 2023, and Dayan, Bercea, Pagh,
+//! *Aleph Filter*, 2024, for fingerprints that end themselves, and for void entries in all their buckets.
+//! Differences: those double a table at once, for which all of it is gone over, in memory for both; here it
+//! is split in parts, as in linear hashing (Litwin, 1980). Entries are packed without gaps, in place of a
+//! quotient filter's empty slots. Lengths follow from what is left of the rate, rather than from a series.
+//! Void entries of removed keys stay, where Aleph has a second table to find them by.
 
 mod segment;
 mod shape;

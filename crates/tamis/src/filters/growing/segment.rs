@@ -21,7 +21,7 @@
 //! Nothing here trusts what a file says: a run that does not end within its group is no run.
 
 use bits::lanes::window;
-use bits::select::Bits;
+use bits::select::{Bits, Portable};
 use bits::{LINE_WORDS, OutOfMemory, Words, packed, prefetch, set};
 
 use crate::error::Full;
@@ -79,10 +79,11 @@ impl Layout {
         u64::from(self.width) + 1
     }
 
-    /// Words for so many entries, in whole lines; with a word past the last that ends windows.
+    /// Words for so many entries, in whole lines. Past the last bit there are two words more, since the
+    /// ends of an empty group are looked at too.
     #[inline(always)]
     pub(super) fn words(&self, count: u64) -> u64 {
-        let needs = GROUPS as u64 + (count * self.step()).div_ceil(64) + 1;
+        let needs = GROUPS as u64 + (count * self.step()).div_ceil(64) + 2;
         if count == 0 { 0 } else { bits::lines(needs) * LINE_WORDS as u64 }
     }
 }
@@ -212,10 +213,23 @@ impl Segment {
     /// A run that does not end within the first 64 entries of a group.
     #[cold]
     fn far_run(&self, group: Group, before: u32, is_occupied: bool) -> Option<Run> {
-        let mut ends = (0..group.len).filter(|at| set::get(&self.words, group.end(*at)));
-        let at = if before > 0 { ends.nth(before as usize - 1)? + 1 } else { 0 };
-        let len = if is_occupied { ends.next()? + 1 - at } else { 0 };
+        let at = if before > 0 { self.end(group, 0, before - 1)? + 1 } else { 0 };
+        let len = if is_occupied { self.end(group, at, 0)? + 1 - at } else { 0 };
         Some(Run { at, len })
+    }
+
+    /// End number `n` of those from entry `at` of a group on.
+    fn end(&self, group: Group, mut at: u64, mut n: u32) -> Option<u64> {
+        while at < group.len {
+            let ends = self.read(group.end(at));
+            let found = Portable.select(ends, n);
+            if found < 64 {
+                return Some(at + u64::from(found)).filter(|end| *end < group.len);
+            }
+            n -= ends.count_ones();
+            at += 64;
+        }
+        None
     }
 
     #[inline(always)]

@@ -160,3 +160,33 @@ fn any_number_of_copies_is_taken() {
     let voids = voids.max().unwrap();
     assert!((VOIDS * 10..=VOIDS * 1024).contains(&voids), "{voids} void entries in a segment");
 }
+
+/// Whatever the number of entries and their width, all buckets can be asked for, past the last entry
+/// too, and every entry is found, removed and put in again where it was.
+#[test]
+fn segments_of_every_size() {
+    use bits::select::Portable;
+    for width in [2, 3, 7, 8, 13, 31, 57] {
+        let layout = Layout::new(width);
+        let mut segment = Segment::empty().unwrap();
+        let mut made = Vec::new();
+        for (at, key) in hashes(u64::from(width), 0..300).into_iter().enumerate() {
+            // Many in the lowest groups, none in the last.
+            let bucket = key.hi % 1000 / (1 + key.lo % 50);
+            let entry = layout.entry(key.lo, width - 1);
+            segment.insert(Portable, layout, bucket, entry).unwrap();
+            made.push((bucket as u32, entry));
+            made.sort_by_key(|(bucket, _)| *bucket);
+            assert_eq!(segment.entries(layout), made, "{width} bits, {at} before");
+            for (bucket, entry) in &made {
+                assert!(segment.contains(Portable, layout, (*bucket).into(), *entry));
+            }
+            (0..1024).for_each(|bucket| drop(segment.contains(Portable, layout, bucket, 0)));
+            let before = segment.clone();
+            assert!(segment.remove(Portable, layout, bucket, entry));
+            segment.insert(Portable, layout, bucket, entry).unwrap();
+            segment.validate(layout).unwrap();
+            assert_eq!(segment.count(), before.count());
+        }
+    }
+}
