@@ -1,6 +1,9 @@
 //! "Approximate Membership of Sets: A Survey" (Szabo-Wexler): what it states, measured.
 //!
-//! `cargo run --release -p tamis-lab --bin survey`
+//! `cargo run --release -p tamis-lab --bin survey`; with `-- growth` only how filters grow, and with
+//! `-- growth 100000000` so far.
+
+mod growth;
 
 use anyhow::Result;
 use lab::{Line, STRANGERS, Sheet, hashes, share_of_yes};
@@ -10,11 +13,21 @@ use tamis::{
 };
 
 const KEYS: u64 = 1_000_000;
+/// How far filters of unknown size are let grow.
+const GROWN: u64 = 10_000_000;
 
 fn main() -> Result<()> {
-    bloom_g()?;
-    hash_compaction()?;
-    recommendation()
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match &arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["growth"] => growth::growth(GROWN),
+        ["growth", most] => growth::growth(most.parse()?),
+        _ => {
+            bloom_g()?;
+            hash_compaction()?;
+            recommendation()?;
+            growth::growth(GROWN)
+        }
+    }
 }
 
 /// Bloom-g against Bloom at equal memory: the survey's formula, the formula mended, the exact

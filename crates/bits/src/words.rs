@@ -154,6 +154,21 @@ impl Words {
         Ok(words)
     }
 
+    /// `len` of these words from `at` on: of a mapped file still where they lie, else a copy.
+    ///
+    /// # Panics
+    /// If they are not so many.
+    pub fn part(&self, at: usize, len: usize) -> Result<Self, OutOfMemory> {
+        let part = &self[at..][..len];
+        match &self.owner {
+            Owner::File(map) if len > 0 => {
+                let ptr = NonNull::from(part).cast();
+                Ok(Self { ptr, len, owner: Owner::File(Arc::clone(map)) })
+            }
+            _ => Self::copy_of(part),
+        }
+    }
+
     /// The words, to write to. Words of a mapped file are copied first.
     ///
     /// # Panics
@@ -299,6 +314,11 @@ mod tests {
         assert!(Words::mapped(&map, usize::MAX, 1).is_none());
         words.to_mut()[0] = 1;
         assert!(!words.is_mapped() && words[0] == 1 && twin[0] == 0x0707_0707_0707_0707);
+        let part = twin.part(5, 3).unwrap();
+        assert!(part.is_mapped() && part == Words::copy_of(&twin[5..]).unwrap());
+        let mut part = words.part(0, 2).unwrap();
+        part.to_mut()[1] = 2;
+        assert!(part[0] == 1 && words[1] == twin[1] && words.part(8, 0).unwrap().is_empty());
         let unaligned = Words::mapped(&map, 3, 2).unwrap().unwrap();
         assert!(!unaligned.is_mapped() && unaligned[1] == twin[0]);
         std::fs::remove_file(path).unwrap();

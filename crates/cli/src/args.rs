@@ -397,12 +397,14 @@ pub(crate) struct Filters {
 /// Compare the kinds of filter for a job, the pick first
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Give two of --keys, --fpr and --bytes; --keys alone means a rate of 1 %.
+Give two of --keys, --fpr and --bytes; --keys alone means a rate of 1 %. With neither --keys nor
+--bytes the number of keys is not known, and the filter grows.
 
 Examples:
   tamis plan --keys 1e9 --fpr 0.1%           how much memory?
   tamis plan --keys 10M --bytes 16MiB        which rate?
   tamis plan --bytes 1GiB --fpr 1/1000       how many keys?
+  tamis plan --fpr 1%                        nobody knows how many
   tamis plan --keys 1M --needs remove,count")]
 pub(crate) struct Plan {
     /// How many keys

@@ -13,6 +13,7 @@
 //! | `operations.rs` | what each capability promises |
 //! | `statics.rs` | a static kind sees a set: order, copies, threads do not show |
 //! | `maps.rs` | every key has its value, and keeps it whatever becomes of the others |
+//! | `grow.rs` | however many keys come, none is denied and the rate is kept |
 //! | `adapt.rs` | whoever was let in by mistake is not let in again, at no member's expense |
 //! | `files.rs` | bytes are kept for ever; damage is noticed; hostile files are harmless |
 //! | `limits.rs` | absurd wishes are refused; the planner agrees with itself |
@@ -27,6 +28,7 @@ pub mod adapt;
 pub mod allocation;
 pub mod attack;
 pub mod files;
+pub mod grow;
 pub mod keys;
 pub mod limits;
 pub mod maps;
@@ -187,6 +189,14 @@ macro_rules! suite {
                 random_operations_with_repairs_agree_with_the_store
                 a_stranger_that_is_denied_needs_no_repair
                 suspects_are_all_that_matter);
+        }
+    };
+    (@can grow $type:ident) => {
+        mod grow {
+            $crate::suite!(@tests grow $type
+                the_rate_is_kept_at_every_size
+                it_goes_on_through_files
+                its_figures_are_those_of_its_size);
         }
     };
     (@can overload $type:ident) => {

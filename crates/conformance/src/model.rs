@@ -128,7 +128,8 @@ impl Model {
         let known = filter.contains(hash);
         match filter.insert(hash) {
             Ok(()) => {
-                let goes_on = self.kind.can(Capability::Overload);
+                let goes_on =
+                    self.kind.can(Capability::Overload) || self.kind.can(Capability::Grow);
                 assert!(!near_full || known || goes_on, "a full filter took a new key");
                 truth.insert(key);
                 *used += 1;

@@ -67,7 +67,7 @@ impl Header {
 }
 
 /// xxh3-64 of some words, as little-endian bytes.
-pub(crate) fn checksum(parts: &[&[u64]]) -> u64 {
+pub(crate) fn checksum<'a>(parts: impl IntoIterator<Item = &'a [u64]>) -> u64 {
     let mut hash = Xxh3Default::new();
     for part in parts {
         let _ = bits::each_le_chunk(part, |bytes| {

@@ -177,7 +177,7 @@ impl Reader {
             table.push(word_from(input, HEADER_WORDS.saturating_add(i) as u64, expected)?);
         }
         let [covered @ .., _] = &first;
-        if checksum(&[covered, &table]) != sum {
+        if checksum([&covered[..], &table]) != sum {
             return Err(Error::Corrupt { at: 56, what: "the header's checksum does not fit" });
         }
         if zero_a != 0 || zero_b != 0 {
@@ -327,7 +327,7 @@ fn layout(table: &[u64], limits: &Limits) -> Result<Layout, Error> {
 }
 
 fn check(section: &Section) -> Result<(), Error> {
-    if checksum(&[&section.words]) == section.checksum {
+    if checksum([&section.words[..]]) == section.checksum {
         return Ok(());
     }
     Err(Error::Corrupt { at: section.at, what: "a section's checksum does not fit" })

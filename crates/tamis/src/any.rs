@@ -63,6 +63,22 @@ macro_rules! define_kinds {
                 )* }
             }
 
+            /// What it would promise once it holds so many keys, where the kind grows: see
+            /// [`Grow::figures_at`].
+            #[allow(unused_variables)]
+            pub fn plan_grown(
+                self,
+                goal: Goal,
+                settings: &Settings,
+                keys: u64,
+            ) -> Result<Figures, Error> {
+                match self { $(
+                    Self::$type => define_kinds!(@if grow in [$($can)*] {
+                        Ok($type::figures_at(&solve(goal, settings)?, keys))
+                    } $type Grow),
+                )* }
+            }
+
             /// Builds one for `goal`.
             pub fn build(
                 self,
@@ -161,9 +177,25 @@ macro_rules! define_kinds {
                 self.len() == 0
             }
 
-            /// What its shape promises.
+            /// What its shape promises; of a kind that grows, at the size that it has, once that is
+            /// past its first.
             pub fn figures(&self) -> Figures {
-                match self { $( Self::$type(filter) => filter.shape().figures(), )* }
+                self.grown_figures().unwrap_or_else(|_| match self { $(
+                    Self::$type(filter) => filter.shape().figures(),
+                )* })
+            }
+
+            #[allow(unused_variables)]
+            fn grown_figures(&self) -> Result<Figures, Error> {
+                match self { $(
+                    Self::$type(filter) => define_kinds!(@if grow in [$($can)*] {
+                        let keys = filter.shape().keys();
+                        let figures = $type::figures_at(filter.shape(), filter.len().max(keys));
+                        Ok(if filter.len() < keys { figures } else {
+                            Figures { bytes: filter.bytes(), ..figures }
+                        })
+                    } $type Grow),
+                )* }
             }
 
             /// The rate to expect with the keys that are in it now.
@@ -368,6 +400,7 @@ macro_rules! define_kinds {
     (@capability merge) => { Capability::Merge };
     (@capability overlap) => { Capability::Overlap };
     (@capability overload) => { Capability::Overload };
+    (@capability grow) => { Capability::Grow };
     (@capability adapt) => { Capability::Adapt };
     (@capability static) => { Capability::Static };
     (@capability map) => { Capability::Map };
@@ -379,6 +412,7 @@ macro_rules! define_kinds {
     (@claim merge $type:ident) => { { const fn is<T: Merge>() {} is::<$type>(); } };
     (@claim overlap $type:ident) => { { const fn is<T: Overlap>() {} is::<$type>(); } };
     (@claim map $type:ident) => { { const fn is<T: Map>() {} is::<$type>(); } };
+    (@claim grow $type:ident) => { { const fn is<T: Grow>() {} is::<$type>(); } };
     (@claim adapt $type:ident) => { { const fn is<T: Adapt>() {} is::<$type>(); } };
     (@claim static $type:ident) => { { const fn is<T: Static>() {} is::<$type>(); } };
     (@claim overload $type:ident) => { { const fn is<T: Overload>() {} is::<$type>(); } };
@@ -390,6 +424,7 @@ macro_rules! define_kinds {
     (@if merge in [merge $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
     (@if overlap in [overlap $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
     (@if map in [map $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
+    (@if grow in [grow $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
     (@if adapt in [adapt $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
     (@if static in [static $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
     (@if $can:ident in [$other:ident $($rest:ident)*] $body:block $type:ident $name:ident) => {

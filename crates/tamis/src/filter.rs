@@ -13,7 +13,7 @@ use format::{Reader, Writer};
 
 use crate::error::{Error, Full};
 use crate::hash::Hash;
-use crate::plan::Shape;
+use crate::plan::{Figures, Shape};
 
 /// A set that may say yes to a stranger, and never says no to a member.
 pub trait Filter {
@@ -266,6 +266,18 @@ pub trait Overlap: Merge {
 /// Is not [`Full`] when it holds the keys it was made for: it takes more, and lets more strangers
 /// in. [`Shape::fpr_at`] says how many more.
 pub trait Overload: Insert {}
+
+/// Has room for any number of keys, and keeps its rate whatever that comes to: the number of keys in
+/// its shape is where it begins, and where its figures are told.
+///
+/// It is [`Full`] only of what no set has by chance: more copies of one key than its kind takes.
+pub trait Grow: Insert {
+    /// What a filter of this shape promises once it holds so many keys.
+    fn figures_at(shape: &Self::Shape, keys: u64) -> Figures;
+
+    /// Memory of its tables as it is now.
+    fn bytes(&self) -> u64;
+}
 
 /// Mends its mistakes, with the help of whoever keeps the keys.
 ///

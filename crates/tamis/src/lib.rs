@@ -21,7 +21,7 @@
 //!
 //! * [`Keyed<F>`] is what you hold: a [`Hasher`] and a filter. It takes strings, bytes and integers.
 //! * The [filters] deal in [`Hash`](struct@Hash)es: 128 bits a key. What they can do are traits: [`Insert`],
-//!   [`Remove`], [`Count`], [`Merge`], [`Overlap`], [`Overload`], [`Static`], [`Map`], [`Adapt`],
+//!   [`Remove`], [`Count`], [`Merge`], [`Overlap`], [`Overload`], [`Grow`], [`Static`], [`Map`], [`Adapt`],
 //!   [`Persist`].
 //! * A [`Shape`] is a filter's geometry. [`plan::solve`] finds it from any two of keys, false
 //!   positive rate and bytes; [`plan::recommend`] compares the kinds.
@@ -31,7 +31,8 @@
 //!
 //! * A member is never denied: after any sequence of operations, through saving and opening.
 //! * A filter that is full says so ([`Full`]) and is unchanged; it does not quietly get worse. Kinds
-//!   that go on instead say that too ([`Overload`]), and [`Shape::fpr_at`] tells how much worse.
+//!   that go on instead say that too ([`Overload`]), and [`Shape::fpr_at`] tells how much worse;
+//!   kinds that [`Grow`] do not get worse.
 //! * The same keys, seed and shape give the same bytes, on any machine and any number of threads.
 //! * A seed is random unless you give one. Where others choose the keys, use [`HashId::Secure`].
 //! * A damaged or hostile file is an [`Error`], never a panic and never a large allocation.
@@ -47,7 +48,7 @@ pub mod plan;
 
 pub use error::{Error, Full};
 pub use filter::{
-    Adapt, Build, Count, EntrySource, Filter, Hashes, Insert, KeySource, Map, Means, Merge,
+    Adapt, Build, Count, EntrySource, Filter, Grow, Hashes, Insert, KeySource, Map, Means, Merge,
     Overlap, Overload, Persist, Remove, Repair, Static,
 };
 pub use filters::adaptive_bloom::AdaptiveBloomShape;
@@ -60,6 +61,7 @@ pub use filters::broom::BroomShape;
 pub use filters::counting_bloom::CountingBloomShape;
 pub use filters::counting_quotient::CountingQuotientShape;
 pub use filters::cuckoo::CuckooShape;
+pub use filters::growing::GrowingShape;
 pub use filters::guarded::GuardedShape;
 pub use filters::hash_compaction::HashCompactionShape;
 pub use filters::morton::MortonShape;
@@ -67,14 +69,14 @@ pub use filters::quotient::QuotientShape;
 pub use filters::removable_tinyset::RemovableTinySetShape;
 pub use filters::ribbon::RibbonShape;
 pub use filters::sat::SatShape;
+pub use filters::scalable_bloom::ScalableBloomShape;
 pub use filters::split_block_bloom::SplitBlockBloomShape;
 pub use filters::tinyset::TinySetShape;
 pub use filters::xor::XorShape;
 pub use filters::xorsat::XorSatShape;
 pub use filters::{
     AdaptiveBloom, AdaptiveQuotient, AnyFilter, BinaryFuse, Bloom, BloomG, Bloomier, Broom,
-    CountingBloom, CountingQuotient, Cuckoo, Guarded, HashCompaction, Kind, Morton, Quotient,
-    Registered, RemovableTinySet, Ribbon, Sat, SplitBlockBloom, TinySet, Xor, XorSat,
+    CountingBloom, CountingQuotient, Cuckoo, Growing, Guarded, HashCompaction, Kind, Morton, Quotient, Registered, RemovableTinySet, Ribbon, Sat, ScalableBloom, SplitBlockBloom, TinySet, Xor, XorSat,
 };
 pub use format::{Limits, Reader, Writer};
 pub use hash::{Hash, HashId, Hasher, Key, Probes};

@@ -249,7 +249,7 @@ pub enum Capability {
     Overlap,
     /// Go on past the number of keys it was made for, at a rising rate.
     Overload,
-    /// Outgrow the number of keys it was made for.
+    /// Outgrow the number of keys it was made for, at the rate that it was made for.
     Grow,
     /// Forget keys by age.
     Window,
@@ -355,6 +355,41 @@ pub fn recommend(goal: Goal, needs: &[Capability]) -> Result<Vec<Advice>, Error>
         entry.reason = reason;
     }
     Ok(advice)
+}
+
+/// Where a filter of unknown size begins.
+pub const FIRST_KEYS: u64 = 1000;
+/// The size at which kinds of unknown size are compared.
+pub const GROWN_KEYS: u64 = 1_000_000;
+
+/// Every kind that has what is needed and grows from [`FIRST_KEYS`] keys to any number at this rate,
+/// the pick first, with its figures at [`GROWN_KEYS`]. Ranked as by [`recommend`].
+pub fn recommend_unknown(fpr: f64, needs: &[Capability]) -> Result<Vec<Advice>, Error> {
+    let goal = Goal::KeysFpr { keys: FIRST_KEYS, fpr };
+    let needs: Vec<Capability> = needs.iter().copied().chain([Capability::Grow]).collect();
+    let mut advice = recommend(goal, &needs)?;
+    for entry in &mut advice {
+        entry.figures = entry.kind.plan_grown(goal, &Settings::default(), GROWN_KEYS)?;
+    }
+    let score = |figures: &Figures| figures.bits_per_key() * (1.0 + figures.cost / 8.0);
+    advice.sort_by(|a, b| score(&a.figures).total_cmp(&score(&b.figures)));
+    let reasons: Vec<String> = (0..advice.len()).map(|rank| reason(goal, &advice, rank)).collect();
+    for (entry, reason) in advice.iter_mut().zip(reasons) {
+        entry.reason = format!("{reason}, grown to {GROWN_KEYS} keys");
+    }
+    Ok(advice)
+}
+
+/// What the survey by Szabo-Wexler recommends for a set of unknown size, with the figures of a filter
+/// that was made for [`GROWN_KEYS`] at once; and why [`recommend_unknown`] does not.
+pub fn survey_unknown(fpr: f64) -> Result<Advice, Error> {
+    let goal = Goal::KeysFpr { keys: GROWN_KEYS, fpr };
+    let figures = Kind::BloomG.plan(goal, &Settings::default())?;
+    let reason =
+        "the survey's choice, begun anew in more memory each time that it is full: what was in \
+                  it is denied then, unless all keys can be read again"
+            .to_owned();
+    Ok(Advice { kind: Kind::BloomG, figures, reason })
 }
 
 /// What speaks for the entry at `rank`, and its figures.

@@ -3,6 +3,7 @@
 //! The flags and the JSON lines are those of `tamis bench`; the README here says how it measures.
 
 mod floors;
+mod growth;
 mod peers;
 mod statics;
 
@@ -36,8 +37,10 @@ fn main() -> ExitCode {
 fn run(args: &Args) -> Result<()> {
     keep_memory()?;
     let mut contenders = ours(args)?;
+    contenders.extend(growth::ours(args)?.into_iter().filter(|grown| args.wants(grown.name())));
     let count = contenders.len();
     contenders.extend(peers::all(args)?);
+    contenders.extend(growth::all(args));
     contenders.extend(statics::all());
     contenders.extend(floors::all(args)?);
     contenders.retain(|contender| args.wants(contender.name()));
@@ -101,6 +104,9 @@ fn rivals(kind: &str) -> &'static [&'static str] {
         "tinyset" | "removable_tinyset" => &["bloom"],
         "binary_fuse" | "ribbon" => &["xorf", "jdb_xorf", "sux", "pleat"],
         "xor" => &["binary_fuse", "xorf"],
+        "growing" | "scalable_bloom" => {
+            &["counting_quotient", "growable-bloom-filter", "scalable_cuckoo_filter"]
+        }
         _ => &["fastbloom", "bloomfilter", "sbbf-rs-safe", "parquet"],
     }
 }
@@ -120,7 +126,7 @@ fn ratios(ours: &[Outcome], all: &[Outcome]) -> Table {
         "miss, batch",
     ]);
     for ours in ours {
-        let rivals = rivals(&ours.name);
+        let rivals = rivals(ours.name.split(" from").next().unwrap_or_default());
         let compared = |other: &&Outcome| {
             let word = other.name.split(' ').next();
             other.fpr.is_none() || word.is_some_and(|word| rivals.contains(&word))

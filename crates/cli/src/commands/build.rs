@@ -6,6 +6,7 @@ use std::time::Instant;
 use anyhow::{Result, anyhow, bail};
 use indicatif::ProgressBar;
 use serde_json::json;
+use tamis::plan::FIRST_KEYS;
 use tamis::{AnyFilter, Capability, Goal, Hash, Hasher, Keyed, Kind, Means, Settings};
 
 use crate::args::Build;
@@ -25,13 +26,15 @@ pub(crate) fn run(args: &Build) -> Result<()> {
     let start = Instant::now();
     store::check_target(&args.output)?;
     let named = args.filter.0.filter(|kind| kind.can(Capability::Static));
-    let once = named.is_some() || args.keys.is_some() && args.no_verify;
+    let grows = args.filter.0.is_some_and(|kind| kind.can(Capability::Grow));
+    let once = named.is_some() || (args.keys.is_some() || grows) && args.no_verify;
     let keys = Keys::open(&args.keys_from, args.form.separator(), !once)?;
     let hasher = hasher(args);
     let pass = Pass { args, keys: &keys, hasher: &hasher };
     let (filter, tally) = match (named, args.keys) {
         (Some(_), _) => pass.solve(choose(args, 0)?)?,
         (None, Some(count)) => pass.build_checked(choose(args, count)?)?,
+        (None, None) if grows => pass.build_checked(choose(args, FIRST_KEYS)?)?,
         (None, None) => {
             let count = count_keys(args, &keys)?;
             let built = pass.build_checked(choose(args, count)?)?;

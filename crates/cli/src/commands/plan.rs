@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use serde_json::json;
-use tamis::plan::recommend;
+use tamis::plan::{recommend, recommend_unknown, survey_unknown};
 use tamis::{Advice, Capability, Goal, Kind, Settings};
 
 use crate::args::{Need, Plan};
@@ -10,14 +10,15 @@ use crate::number::{show_rate, show_size};
 use crate::output;
 
 pub(crate) fn run(args: &Plan) -> Result<()> {
-    let goal = match (args.keys, args.fpr, args.bytes) {
-        (Some(keys), None, None) => Goal::KeysFpr { keys, fpr: 0.01 },
-        (Some(keys), Some(fpr), None) => Goal::KeysFpr { keys, fpr },
-        (Some(keys), None, Some(bytes)) => Goal::KeysBytes { keys, bytes },
-        (None, Some(fpr), Some(bytes)) => Goal::BytesFpr { bytes, fpr },
+    let needs = capabilities(&args.needs);
+    let ranked = match (args.keys, args.fpr, args.bytes) {
+        (Some(keys), None, None) => rank(Goal::KeysFpr { keys, fpr: 0.01 }, &needs)?,
+        (Some(keys), Some(fpr), None) => rank(Goal::KeysFpr { keys, fpr }, &needs)?,
+        (Some(keys), None, Some(bytes)) => rank(Goal::KeysBytes { keys, bytes }, &needs)?,
+        (None, Some(fpr), Some(bytes)) => rank(Goal::BytesFpr { bytes, fpr }, &needs)?,
+        (None, fpr, None) => unknown(fpr.unwrap_or(0.01), &needs)?,
         _ => bail!("give two of --keys, --fpr and --bytes, or --keys alone for a rate of 1 %"),
     };
-    let ranked = rank(goal, &capabilities(&args.needs))?;
     if args.json {
         return output::print_json(ranked.iter().map(|advice| {
             json!({
@@ -42,6 +43,17 @@ pub(crate) fn run(args: &Plan) -> Result<()> {
     });
     let head = ["filter", "keys", "fpr", "size", "bits/key", "why"];
     output::print(output::table(&head, &[1, 2, 3, 4], rows.collect()))
+}
+
+/// How many keys there will be is not known: kinds that grow, and the survey's choice beside them.
+fn unknown(fpr: f64, needs: &[Capability]) -> Result<Vec<Advice>> {
+    let mut ranked = recommend_unknown(fpr, needs).or_else(|_| {
+        rank(Goal::KeysFpr { keys: 1000, fpr }, &[needs, &[Capability::Grow]].concat())
+    })?;
+    if needs.iter().all(|need| Kind::BloomG.can(*need)) {
+        ranked.push(survey_unknown(fpr)?);
+    }
+    Ok(ranked)
 }
 
 /// What is needed; `static` is nothing.

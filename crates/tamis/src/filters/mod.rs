@@ -15,6 +15,7 @@ pub mod counting_bloom;
 pub mod counting_quotient;
 pub mod cuckoo;
 mod digests;
+pub mod growing;
 pub mod guarded;
 pub mod hash_compaction;
 pub mod morton;
@@ -24,6 +25,7 @@ pub mod removable_tinyset;
 mod retrieval;
 pub mod ribbon;
 pub mod sat;
+pub mod scalable_bloom;
 pub mod split_block_bloom;
 mod tiny_block;
 pub mod tinyset;
@@ -37,7 +39,7 @@ use format::{Reader, Writer};
 use crate::any::define_kinds;
 use crate::error::{Error, Full};
 use crate::filter::{
-    Adapt, Build, Count, EntrySource, Filter, Insert, KeySource, Map, Means, Merge, Overlap,
+    Adapt, Build, Count, EntrySource, Filter, Grow, Insert, KeySource, Map, Means, Merge, Overlap,
     Overload, Persist, Remove, Repair, Static,
 };
 use crate::hash::Hash;
@@ -71,6 +73,8 @@ macro_rules! registry {
             19 broom Broom { insert remove adapt } "Bender et al. 2018";
             20 adaptive_bloom AdaptiveBloom { insert adapt } "Bender et al. 2018";
             21 adaptive_quotient AdaptiveQuotient { insert remove adapt } "Bender et al. 2018";
+            24 growing Growing { insert remove grow } "Pagh, Segev, Wieder 2013; Dayan, Bercea, Pagh 2024";
+            25 scalable_bloom ScalableBloom { insert grow } "Almeida, Baquero, Preguiça, Hutchison 2007";
         }
     };
 }

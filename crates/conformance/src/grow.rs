@@ -1,0 +1,91 @@
+//! A kind that grows promises a rate for every number of keys, and has room for them all.
+
+use tamis::{Goal, Grow, Hash, HashId, Hasher, Keyed, Settings, Shape};
+
+use crate::keys::Form;
+use crate::members::{bytes, shape};
+use crate::{Effort, Subject, stats, variants};
+
+/// At the first size and at each doubling of it, by the exact binomial: what the shape states for so
+/// many keys, which is never more than what it promised.
+pub fn the_rate_is_kept_at_every_size<F: Subject + Grow>() {
+    let effort = Effort::now();
+    let mut random = effort.random(81);
+    for settings in variants::<F::Shape>() {
+        for (keys, fpr, doublings) in [(100, 0.01, 8), (700, 0.1, 9), (5000, 0.01, 4)] {
+            let Some(shape) = shape::<F>(keys, fpr, &settings) else { continue };
+            let filters = effort.times(40, 400);
+            let mut yeses = vec![0; doublings + 1];
+            for _ in 0..filters {
+                let hasher = Hasher::new(HashId::Fast, random.seed());
+                let mut filter = F::build(shape.clone(), &[][..]).expect("nothing fits");
+                let strangers = Form::Integers.hashes(&hasher, 1 << 40, keys * 8);
+                let mut out = vec![false; strangers.len()];
+                for (doubling, yeses) in yeses.iter_mut().enumerate() {
+                    let members = Form::Integers.hashes(&hasher, 0, keys << doubling);
+                    filter.insert_each(&members[filter.len() as usize..]).expect("it grows");
+                    assert_eq!(filter.len(), keys << doubling);
+                    filter.contains_each(&strangers, &mut out);
+                    *yeses += out.iter().filter(|yes| **yes).count() as u64;
+                }
+            }
+            for (doubling, yeses) in yeses.into_iter().enumerate() {
+                let stated = shape.fpr_at(keys << doubling);
+                assert!(stated <= fpr * (1.0 + 1e-9), "{settings:?}, {doubling}: {stated}");
+                let what =
+                    format!("{} {settings:?}: {keys} keys doubled {doubling} times", F::KIND);
+                stats::check(&what, yeses, filters * keys * 8, stated);
+            }
+        }
+    }
+}
+
+/// To a thousand times its first size, saved and opened on the way, and mapped: nobody is denied,
+/// and the bytes are those of one that was never saved.
+pub fn it_goes_on_through_files<F: Subject + Grow>() {
+    let hasher = Hasher::new(HashId::Fast, [83, 84]);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("growing.tamis");
+    for settings in variants::<F::Shape>() {
+        let shape = shape::<F>(64, 0.02, &settings).expect("2 % is within reach");
+        let members: Vec<Hash> = Form::Strings.hashes(&hasher, 0, 64_000);
+        let mut whole = F::build(shape.clone(), &[][..]).expect("nothing fits");
+        let mut saved = whole.clone();
+        for keys in members.chunks(9_001) {
+            whole.insert_each(keys).expect("it grows");
+            keys.iter().for_each(|key| saved.insert(*key).expect("it grows"));
+            Keyed::new(hasher, saved).save(&path).expect("room for a file");
+            let read = Keyed::<F>::open(&path).expect("what was just saved");
+            std::fs::remove_file(&path).expect("it is there");
+            saved = read.into_parts().1;
+            assert!(members.iter().take(whole.len() as usize).all(|key| saved.contains(*key)));
+        }
+        assert!(whole.validate().is_ok() && saved == whole, "{settings:?}");
+        let file = |filter: F| bytes(&Keyed::new(hasher, filter));
+        let (whole, saved, built) =
+            (whole, saved, F::build(shape, &members[..]).expect("it grows"));
+        let whole = file(whole);
+        assert!(file(saved) == whole && file(built) == whole, "{settings:?}");
+    }
+}
+
+/// Memory is what the shape states for so many keys, to a few lines and percent; and what the filter
+/// says of itself follows its size.
+pub fn its_figures_are_those_of_its_size<F: Subject + Grow>() {
+    let hasher = Hasher::new(HashId::Fast, [85, 86]);
+    let shape = shape::<F>(1000, 0.01, &Settings::default()).expect("1 % is within reach");
+    let mut filter = F::build(shape.clone(), &[][..]).expect("nothing fits");
+    for keys in [1000, 1500, 10_000, 33_000, 100_000, 200_000] {
+        let members = Form::Integers.hashes(&hasher, filter.len(), keys - filter.len());
+        filter.insert_each(&members).expect("it grows");
+        let figures = F::figures_at(&shape, keys);
+        assert_eq!((figures.keys, figures.fpr), (keys, shape.fpr_at(keys)));
+        let off = filter.bytes() as f64 / figures.bytes as f64 - 1.0;
+        assert!(off.abs() < 0.03, "{keys} keys: {} bytes, not {}", filter.bytes(), figures.bytes);
+        let goal = Goal::KeysFpr { keys: 1000, fpr: 0.01 };
+        let members = Form::Integers.hashes(&hasher, 0, keys);
+        let any = F::KIND.build(1, goal, &Settings::default(), &members[..]);
+        let any = any.expect("it grows").figures();
+        assert_eq!((any.keys, any.bytes, any.fpr), (keys, filter.bytes(), figures.fpr));
+    }
+}

@@ -1,0 +1,192 @@
+use super::*;
+use crate::hash::{HashId, Hasher, Key};
+
+fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<Hash> {
+    let hasher = Hasher::new(HashId::Fast, [seed, 7]);
+    keys.map(|key| key.hash(&hasher)).collect()
+}
+
+fn grown(keys: u64, fpr: f64, most: Option<u64>, members: &[Hash]) -> Growing {
+    Growing::build(GrowingShape::new(keys, fpr, most).unwrap(), members).unwrap()
+}
+
+/// What the drawing says, entry by entry: some beginning of each key's bits is where they lead to,
+/// one for each key, and the bits are used up in this order.
+#[test]
+fn every_key_has_an_entry_of_its_own() {
+    for (fpr, most, size) in [(0.01, None, 40_000), (0.3, None, 300_000), (0.3, Some(3000), 40_000)]
+    {
+        let members = hashes(1, 0..size);
+        let filter = grown(700, fpr, most, &members);
+        filter.validate().unwrap();
+        let mut keys = vec![Vec::new(); filter.segments as usize];
+        for key in &members {
+            let product = u128::from(key.hi) * 2 + u128::from(key.lo >> 63);
+            let (first, bits) = ((product >> 64) as u64, product as u64);
+            let index = (0..filter.segments)
+                .find(|index| {
+                    let depth = filter.depth_of(*index);
+                    let path = bits.reverse_bits() & ((1 << depth) - 1);
+                    *index == first + 2 * path
+                })
+                .unwrap();
+            let bits = bits << filter.depth_of(index);
+            keys[index as usize].push((bits >> 54, bits << 10));
+        }
+        let mut voids = 0;
+        for (keys, (depth, segment)) in keys.into_iter().zip(filter.in_order()) {
+            let layout = filter.layout(depth);
+            let mut left = segment.entries(layout);
+            // The longest first: a short one may do for several.
+            for (bucket, bits) in keys {
+                let matching = left.iter().enumerate().filter(|(_, (of, entry))| {
+                    let length = layout.width - 1 - entry.trailing_zeros();
+                    u64::from(*of) == bucket
+                        && (length == 0
+                            || bits >> (64 - length) == entry >> (layout.width - length))
+                });
+                let longest = matching.min_by_key(|(_, (_, entry))| entry.trailing_zeros());
+                let (at, _) = longest.expect("an entry for each key");
+                left.remove(at);
+            }
+            assert!(left.iter().all(|(_, entry)| *entry == layout.void()), "only copies are over");
+            voids += left.len();
+        }
+        let share = voids as f64 / (filter.segments as f64 * 1024.0);
+        assert!(share < fpr && (share > 0.0) == (fpr == 0.3), "{share} copies a bucket");
+    }
+}
+
+/// From a thousand keys to more than half a million, at each doubling, by what the rate is made of.
+#[test]
+fn lengths_leave_a_share_for_all_rounds_to_come() {
+    for (keys, fpr, most) in
+        [(1, 0.01, None), (1000, 0.01, Some(100_000_000)), (1 << 30, 1e-4, None), (500, 0.9, None)]
+    {
+        let shape = GrowingShape::new(keys, fpr, most).unwrap();
+        let size = |doubling: u32| shape.base() * KEYS << doubling;
+        let rates: Vec<f64> = (0..)
+            .take_while(|doubling| size(*doubling) <= shape.most_segments() * KEYS)
+            .map(|doubling| shape.fpr_at(size(doubling)))
+            .collect();
+        assert!(rates.is_sorted() && rates.iter().all(|rate| *rate <= fpr), "{rates:?}");
+        assert!(rates.len() > 9 && rates[rates.len() - 1] > 0.5 * fpr, "{rates:?}");
+    }
+}
+
+/// The targets, by the figures that conformance compares with what is allocated.
+#[test]
+fn bits_a_key_follow_the_bound() {
+    let bits = |most, keys: u64| {
+        let shape = GrowingShape::new(1000, 0.01, most).unwrap();
+        shape.figures_at(keys).bits_per_key()
+    };
+    for keys in (10..=27).map(|log| 1 << log).chain([100_000_000]) {
+        // What a filter of known size could do, and log log of how far it has come.
+        let bound = 100f64.log2() + (keys as f64 / 1000.0).log2().max(1.0).log2();
+        let bits = bits(None, keys);
+        println!("{keys}: {bits} bits, bound {bound}");
+        assert!(bits < bound + 10.5 && bits < 18.0, "{keys}: {bits} bits, bound {bound}");
+    }
+    assert!(bits(Some(100_000_000), 100_000_000) < 15.0);
+}
+
+/// The lines that an insertion changes, counted by comparing all before with all after; and memory
+/// grows by no more than they are.
+#[test]
+fn no_insertion_does_more_in_a_larger_filter() {
+    let lines = |segment: &Segment| segment.words().len() / bits::LINE_WORDS;
+    for size in [1000, 20_000, 400_000] {
+        let members = hashes(3, 0..size + 1100);
+        let mut filter = grown(1000, 0.01, None, &members[..size as usize]);
+        let mut worst = 0;
+        for key in &members[size as usize..] {
+            let (before, bytes) = (filter.clone(), filter.bytes());
+            filter.insert(*key).unwrap();
+            let new = filter.in_order().skip(before.segments as usize);
+            let same = filter.in_order().zip(before.in_order());
+            let changed = same.filter(|(now, then)| now.1 != then.1);
+            let work: usize = changed.map(|(now, then)| lines(now.1) + lines(then.1)).sum();
+            worst = worst.max(work + new.map(|(_, segment)| lines(segment)).sum::<usize>());
+            let more = filter.bytes() - bytes;
+            assert!(more <= 64 * 64 || filter.levels.len() > before.levels.len(), "{more} bytes");
+        }
+        assert!((20..200).contains(&worst), "{worst} lines at {size} keys");
+    }
+}
+
+/// Copies go one at a time, and of entries that stand for a key the longest.
+#[test]
+fn removing_takes_what_is_surely_its_own() {
+    let members = hashes(5, 0..60_000);
+    let mut filter = grown(1000, 0.3, None, &members[..30_000]);
+    filter.insert_each(&members).unwrap();
+    for key in &members[..30_000] {
+        assert!(filter.remove(*key));
+    }
+    assert!(members.iter().all(|key| filter.contains(*key)));
+    assert_eq!(filter.len(), 60_000);
+    for (at, key) in members.iter().enumerate() {
+        assert!(filter.remove(*key));
+        if at % 10_000 == 0 {
+            filter.validate().unwrap();
+            assert!(members[at + 1..].iter().all(|key| filter.contains(*key)));
+        }
+    }
+    assert_eq!(filter.len(), 0);
+}
+
+/// Of a key that is there more often than it is told, the entries stay for good, in every split and
+/// when nothing is left of them; and they do not get more.
+#[test]
+fn any_number_of_copies_is_taken() {
+    let (key, others) = (Hash { hi: 77 << 40, lo: 5 }, hashes(6, 0..300_000));
+    let mut filter = grown(10, 0.3, Some(1000), &[key; 200]);
+    assert_eq!(filter.len(), 200);
+    for (at, other) in others.iter().enumerate() {
+        filter.insert(*other).unwrap();
+        if at % 50_000 == 0 {
+            filter.validate().unwrap();
+            assert!(filter.contains(key) && filter.remove(key) && filter.insert(key).is_ok());
+        }
+    }
+    assert!((0..200).all(|_| filter.remove(key)) && filter.contains(key));
+    assert_eq!(filter.len(), 300_000);
+    assert!(others.iter().all(|key| filter.contains(*key)));
+    let voids = filter.in_order().map(|(depth, segment)| {
+        let entries = segment.entries(filter.layout(depth));
+        entries.iter().filter(|(_, entry)| *entry == filter.layout(depth).void()).count()
+    });
+    let voids = voids.max().unwrap();
+    assert!((VOIDS * 10..=VOIDS * 1024).contains(&voids), "{voids} void entries in a segment");
+}
+
+/// Whatever the number of entries and their width, all buckets can be asked for, past the last entry
+/// too, and every entry is found, removed and put in again where it was.
+#[test]
+fn segments_of_every_size() {
+    use bits::select::Portable;
+    for width in [2, 3, 7, 8, 13, 31, 57] {
+        let layout = Layout::new(width);
+        let mut segment = Segment::empty().unwrap();
+        let mut made = Vec::new();
+        for (at, key) in hashes(u64::from(width), 0..300).into_iter().enumerate() {
+            // Many in the lowest groups, none in the last.
+            let bucket = key.hi % 1000 / (1 + key.lo % 50);
+            let entry = layout.entry(key.lo, width - 1);
+            segment.insert(Portable, layout, bucket, entry).unwrap();
+            made.push((bucket as u32, entry));
+            made.sort_by_key(|(bucket, _)| *bucket);
+            assert_eq!(segment.entries(layout), made, "{width} bits, {at} before");
+            for (bucket, entry) in &made {
+                assert!(segment.contains(Portable, layout, (*bucket).into(), *entry));
+            }
+            (0..1024).for_each(|bucket| drop(segment.contains(Portable, layout, bucket, 0)));
+            let before = segment.clone();
+            assert!(segment.remove(Portable, layout, bucket, entry));
+            segment.insert(Portable, layout, bucket, entry).unwrap();
+            segment.validate(layout).unwrap();
+            assert_eq!(segment.count(), before.count());
+        }
+    }
+}
