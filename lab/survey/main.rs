@@ -2,6 +2,9 @@
 //!
 //! `cargo run --release -p tamis-lab --bin survey`
 
+mod spectral;
+mod window;
+
 use anyhow::Result;
 use lab::{Line, STRANGERS, Sheet, hashes, share_of_yes};
 use tamis::{
@@ -14,6 +17,8 @@ const KEYS: u64 = 1_000_000;
 fn main() -> Result<()> {
     bloom_g()?;
     hash_compaction()?;
+    spectral::run()?;
+    window::run()?;
     recommendation()
 }
 
