@@ -3,7 +3,7 @@
 use anyhow::Result;
 use lab::{Line, Sheet, hashes};
 use tamis::{
-    Build, Count, Filter, Hash, Insert, RemovableSpectralBloom, RemovableSpectralBloomShape, Shape,
+    Build, Count, Hash, Insert, RemovableSpectralBloom, RemovableSpectralBloomShape, Shape,
     SpectralBloom, SpectralBloomShape,
 };
 

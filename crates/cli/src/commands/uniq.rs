@@ -10,7 +10,7 @@ use tamis::{AnyFilter, Build, Goal, Hash, HashId, Hasher, Keyed, Settings, Slidi
 
 use crate::args::{Uniq, Window};
 use crate::hashing::Pool;
-use crate::input::{Batch, Keys, failure};
+use crate::input::{Batch, Keys};
 use crate::number::show_rate;
 use crate::{output, store};
 

@@ -20,6 +20,7 @@
 //!
 //! A bin that nobody has written is all zeros, and empty.
 
+use bits::lanes::window;
 use bits::packed::{self, mask};
 use bits::select::Bits;
 
@@ -104,49 +105,47 @@ impl Layout {
         self.index()
     }
 
-    /// The slot of a remainder in its bucket, and its stamp.
+    /// The slot of a remainder in its bucket, and its stamp; where the bucket begins if there is none.
     #[inline(always)]
     pub(super) fn find(
         &self,
         bits: impl Bits,
         bin: &Bin,
         (bucket, remainder): (usize, u64),
-    ) -> Option<(usize, u64)> {
-        let (mut at, first) = (self.place(bits, bin, bucket), remainder * self.stamps);
+    ) -> Result<(usize, u64), usize> {
+        let (begin, first) = (self.place(bits, bin, bucket), remainder * self.stamps);
+        let mut at = begin;
         // The second condition holds in every bin that a filter wrote.
         while at < self.index() && at - bucket < self.slots && marked(bin, at) {
             let stamp = self.slot(bin, at - bucket).wrapping_sub(first);
             if stamp < self.stamps {
-                return Some((at - bucket, stamp));
+                return Ok((at - bucket, stamp));
             }
             at += 1;
         }
-        None
+        Err(begin)
     }
 
     /// Slots in use.
     #[inline(always)]
     pub(super) fn used(&self, bin: &Bin) -> usize {
-        let (whole, part) = (self.index() / 64, (self.index() % 64) as u32);
-        let ones: u32 = bin[..whole].iter().map(|word| word.count_ones()).sum();
-        (ones + (bin[whole % WORDS] & mask(part)).count_ones()) as usize
+        marks(bin, self.index())
     }
 
-    /// Adds a slot to a bin that has one free.
+    /// Adds a slot to a bin that has one free beside those in use; `begin` is where the bucket begins.
     #[inline(always)]
     pub(super) fn insert(
         &self,
-        bits: impl Bits,
         bin: &mut Bin,
+        begin: usize,
+        used: usize,
         (bucket, remainder): (usize, u64),
         stamp: u64,
     ) {
-        let (at, used) = (self.place(bits, bin, bucket), self.used(bin));
-        let slot = at - bucket;
         let value = remainder * self.stamps + stamp;
-        let end = self.slot_bit(used) as usize + self.width as usize;
-        push_up(bin, self.slot_bit(slot) as usize, end, self.width, value);
-        push_up(bin, at, self.index(), 1, 1);
+        let (from, to) = (self.slot_bit(begin - bucket) as usize, self.slot_bit(used + 1) as usize);
+        push_up(bin, from, to, self.width, value);
+        push_up(bin, begin, self.index(), 1, 1);
     }
 
     /// Gives a slot another stamp.
@@ -173,44 +172,64 @@ impl Layout {
         packed::set_at(bin, self.wild, bit, stamp.map_or(0, |stamp| stamp + 1));
     }
 
-    /// Every slot in use with its bucket and stamp, in order.
+    /// Every slot in use, in order: its mark in the index, its value and its stamp.
+    #[inline(always)]
     pub(super) fn each(&self, bin: &Bin, mut each: impl FnMut(usize, u64, u64)) {
-        let (mut bucket, mut slot) = (0, 0);
-        for at in 0..self.index() {
-            if !marked(bin, at) {
-                bucket += 1;
-            } else if slot < self.slots {
-                let value = self.slot(bin, slot);
-                each(bucket, value, self.stamp(value));
-                slot += 1;
+        // A word more lets every slot be read as the beginning of eight bytes.
+        let mut padded = [0; WORDS + 1];
+        padded[..WORDS].copy_from_slice(bin);
+        let (mut slot, mut bit) = (0, self.slot_bit(0));
+        for i in 0..self.index().div_ceil(64) {
+            let mut marks = bin[i] & mask((self.index() - 64 * i).min(64) as u32);
+            while marks != 0 && slot < self.slots {
+                let value = window(&padded, bit) & mask(self.width);
+                each(64 * i + marks.trailing_zeros() as usize, value, self.stamp(value));
+                marks &= marks - 1;
+                (slot, bit) = (slot + 1, bit + u64::from(self.width));
             }
         }
     }
 
     /// Drops the slots of old stamps; the epoch becomes this one.
+    #[inline(always)]
     pub(super) fn tidy(&self, bin: &mut Bin, epoch: u64, is_old: impl Fn(u64) -> bool) {
-        let mut tidy = [0; WORDS];
-        let mut kept = 0;
-        self.each(bin, |bucket, value, stamp| {
-            // A bucket past the last is none that a filter wrote.
-            if !is_old(stamp) && bucket < self.buckets {
-                let mark = bucket + kept;
-                tidy[mark / 64] |= 1 << (mark % 64);
-                packed::set_at(&mut tidy, self.width, self.slot_bit(kept), value);
-                kept += 1;
-            }
+        // One in nine is old, as a rule: their marks, and from the last on each is taken out.
+        let (mut old, mut used) = ([0u64; WORDS], 0);
+        self.each(bin, |mark, _, stamp| {
+            old[mark / 64] |= u64::from(is_old(stamp)) << (mark % 64);
+            used += 1;
         });
-        self.set_wild(&mut tidy, self.wild(bin).filter(|stamp| !is_old(*stamp)));
-        tidy[WORDS - 1] |= epoch << (64 - EPOCH);
-        *bin = tidy;
+        let mut end = self.slot_bit(used) as usize;
+        for i in (0..self.index().div_ceil(64)).rev() {
+            while old[i] != 0 {
+                let last = old[i].ilog2() as usize;
+                let mark = 64 * i + last;
+                let slot = self.slot_bit(marks(bin, mark)) as usize;
+                pull_down(bin, slot, end, self.width);
+                pull_down(bin, mark, self.index(), 1);
+                end -= self.width as usize;
+                old[i] ^= 1 << last;
+            }
+        }
+        if self.wild(bin).is_some_and(is_old) {
+            self.set_wild(bin, None);
+        }
+        packed::set_at(bin, EPOCH, (SIZE as u32 - EPOCH).into(), epoch);
     }
 
     /// Whether every bit is one that a filter may have written.
     pub(super) fn is_sound(&self, bin: &Bin) -> bool {
-        let mut sound = self.used(bin) <= self.slots;
-        self.each(bin, |_, value, _| sound &= value < self.remainders * self.stamps);
-        let mut again = *bin;
-        self.tidy(&mut again, Self::epoch(bin), |_| false);
+        // What the slots make when they are put in again, and what else there may be.
+        let (mut again, mut used, mut sound) = ([0; WORDS], 0, true);
+        self.each(bin, |mark, value, _| {
+            again[mark / 64] |= 1 << (mark % 64);
+            packed::set_at(&mut again, self.width, self.slot_bit(used), value);
+            // As many zeros before it as there are buckets would be one too many.
+            sound &= value < self.remainders * self.stamps && mark - used < self.buckets;
+            used += 1;
+        });
+        self.set_wild(&mut again, self.wild(bin));
+        again[WORDS - 1] |= Self::epoch(bin) << (64 - EPOCH);
         sound && again == *bin && self.wild(bin).is_none_or(|stamp| stamp < self.stamps)
     }
 }
@@ -220,19 +239,49 @@ fn marked(bin: &Bin, at: usize) -> bool {
     bin[at / 64] >> (at % 64) & 1 == 1
 }
 
+/// Marks before a place in the index.
+#[inline(always)]
+fn marks(bin: &Bin, below: usize) -> usize {
+    let (whole, part) = bin.split_at(below / 64);
+    let ones: u32 = whole.iter().map(|word| word.count_ones()).sum();
+    let last = part.first().map_or(0, |word| word & mask((below % 64) as u32));
+    (ones + last.count_ones()) as usize
+}
+
+/// The words that the bits from `from` to `to` lie in, and what else is in the first and in the last.
+#[inline(always)]
+fn span(bin: &mut Bin, from: usize, to: usize) -> (&mut [u64], u64, u64) {
+    let others = (mask((from % 64) as u32), !(u64::MAX >> (63 - (to - 1) % 64)));
+    (&mut bin[from / 64..=(to - 1) / 64], others.0, others.1)
+}
+
 /// Moves the bits from `from` to `to` up by fewer than 64, the topmost out, and puts a value before them.
 #[inline(always)]
 fn push_up(bin: &mut Bin, from: usize, to: usize, by: u32, value: u64) {
-    let (first, last) = (from / 64, (to - 1) / 64);
-    let keep_low = mask((from % 64) as u32);
-    let keep_high = !(u64::MAX >> (63 - (to - 1) % 64));
-    for i in (first..=last).rev() {
-        let below = if i > 0 { bin[i - 1] >> (64 - by) } else { 0 };
-        let mut keep = if i == first { keep_low } else { 0 };
-        keep |= if i == last { keep_high } else { 0 };
-        bin[i] = bin[i] & keep | (bin[i] << by | below) & !keep;
+    let (words, low, high) = span(bin, from, to);
+    let last = words.len() - 1;
+    let (below, above) = (words[0] & low, words[last] & high);
+    for i in (1..=last).rev() {
+        words[i] = words[i] << by | words[i - 1] >> (64 - by);
     }
+    words[0] = words[0] << by & !low | below;
+    words[last] = words[last] & !high | above;
     packed::set_at(bin, by, from as u64, value);
+}
+
+/// Moves the bits from `from + by` to `to` down by fewer than 64, zeros following.
+#[inline(always)]
+fn pull_down(bin: &mut Bin, from: usize, to: usize, by: u32) {
+    let (words, low, high) = span(bin, from, to);
+    let last = words.len() - 1;
+    let (below, above) = (words[0] & low, words[last] & high);
+    words[last] &= !high;
+    for i in 0..last {
+        words[i] = words[i] >> by | words[i + 1] << (64 - by);
+    }
+    words[last] >>= by;
+    words[0] = words[0] & !low | below;
+    words[last] |= above;
 }
 
 #[cfg(test)]
@@ -256,14 +305,14 @@ mod tests {
                 let stamp = (random >> 50) % stamps;
                 let held = model.iter().position(|(b, r, _)| (*b, *r) == key);
                 let found = layout.find(Portable, &bin, key);
-                assert_eq!(found.map(|(_, stamp)| stamp), held.map(|at| model[at].2));
+                assert_eq!(found.ok().map(|(_, stamp)| stamp), held.map(|at| model[at].2));
                 match (found, held) {
-                    (Some((slot, from)), Some(at)) => {
+                    (Ok((slot, from)), Some(at)) => {
                         layout.restamp(&mut bin, slot, from, stamp);
                         model[at].2 = stamp;
                     }
-                    _ if model.len() < layout.slots => {
-                        layout.insert(Portable, &mut bin, key, stamp);
+                    (Err(begin), _) if model.len() < layout.slots => {
+                        layout.insert(&mut bin, begin, model.len(), key, stamp);
                         model.push((key.0, key.1, stamp));
                     }
                     _ => {
@@ -277,7 +326,9 @@ mod tests {
                 assert!(layout.is_sound(&bin), "seed {seed}, step {step}");
             }
             let mut listed = Vec::new();
-            layout.each(&bin, |bucket, value, stamp| listed.push((bucket, value / stamps, stamp)));
+            layout.each(&bin, |mark, value, stamp| {
+                listed.push((mark - listed.len(), value / stamps, stamp));
+            });
             assert!(listed.is_sorted_by_key(|(bucket, _, _)| *bucket));
             listed.sort_unstable();
             model.sort_unstable();
