@@ -4,6 +4,8 @@
 //! `-- growth 100000000` so far.
 
 mod growth;
+mod spectral;
+mod window;
 
 use anyhow::Result;
 use lab::{Line, STRANGERS, Sheet, hashes, share_of_yes};
@@ -25,6 +27,8 @@ fn main() -> Result<()> {
             bloom_g()?;
             hash_compaction()?;
             recommendation()?;
+            spectral::run()?;
+            window::run()?;
             growth::growth(GROWN)
         }
     }

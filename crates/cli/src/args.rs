@@ -40,6 +40,8 @@ pub(crate) enum Command {
     Count(Count),
     Get(Get),
     Set(Set),
+    Uniq(Uniq),
+    Comm(Comm),
     Merge(Merge),
     Similar(Similar),
     Info(Info),
@@ -321,6 +323,79 @@ pub(crate) struct Set {
     pub(crate) change: Change,
 }
 
+/// Drop the lines of a stream that came before, in fixed memory
+#[derive(Args, Debug)]
+#[command(after_help = "\
+A line is dropped if it came among the last N lines, or within the time, of --window: always then. It is
+forgotten for certain when an eighth as many more have come, or an eighth of the time has gone by. A new line
+is dropped by mistake as rarely as --fpr says. Lines come out as they went in, as soon as they are known.
+
+With --checkpoint what was seen is kept from one run to the next: it is read at the beginning, and written every
+half a minute, at the end, and when the program is interrupted. After a crash what came since it was last
+written may be printed again.
+
+Examples:
+  tail -f log | tamis uniq                         the last 10 million lines
+  tail -f log | tamis uniq --window 10min          what has not been said for ten minutes
+  tamis uniq --window 1M --fpr 1e-9 a.txt b.txt.gz
+  tamis uniq --checkpoint seen.tamis < today.txt   and tomorrow on from there")]
+pub(crate) struct Uniq {
+    /// Files of lines; `-` or none is standard input
+    #[arg(value_name = "LINES")]
+    pub(crate) lines_from: Vec<PathBuf>,
+    /// How far back to look: a number of lines, or a time such as 90s, 10min, 2h or 7d [default: 10M]
+    #[arg(long, value_name = "N|TIME", value_parser = window, allow_negative_numbers = true)]
+    pub(crate) window: Option<Window>,
+    /// The share of new lines that may be dropped by mistake [default: 1e-6]
+    #[arg(long, value_name = "P", value_parser = rate, allow_negative_numbers = true)]
+    pub(crate) fpr: Option<f64>,
+    /// With a window of time: how many different lines may come in it; more of them raise the
+    /// share that is dropped by mistake [default: 10M]
+    #[arg(long, value_name = "N", value_parser = keys, allow_negative_numbers = true)]
+    pub(crate) keys: Option<u64>,
+    /// Go on where this file says, if it is there, and keep it up to date
+    #[arg(long, value_name = "FILE")]
+    pub(crate) checkpoint: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) form: Form,
+}
+
+/// Print lines in two columns: those that surely are no members, and those that may be
+#[derive(Args, Debug)]
+#[command(after_help = "\
+As comm(1) with a filter for the second file: lines of the second column begin with a tab, unless the first is
+left out. Exit status 1 if no line may be a member.
+
+Examples:
+  tamis comm words.tamis text.txt
+  tamis comm -1 words.tamis text.txt           only what may be in: as `tamis query`
+  tamis comm --json words.tamis text.txt       how many of each, and how many false positives to expect")]
+pub(crate) struct Comm {
+    /// The filter
+    #[arg(value_name = "F")]
+    pub(crate) filter: PathBuf,
+    /// Files of keys; `-` or none is standard input
+    #[arg(value_name = "KEYS")]
+    pub(crate) keys_from: Vec<PathBuf>,
+    /// Leave out the first column: lines that surely are no members
+    #[arg(short = '1')]
+    pub(crate) hide_new: bool,
+    /// Leave out the second column: lines that may be members
+    #[arg(short = '2')]
+    pub(crate) hide_maybe: bool,
+    /// Print only how many lines each column would have
+    #[arg(short, long)]
+    pub(crate) count: bool,
+    /// Print only how many lines each column would have, as JSON
+    #[arg(long, conflicts_with = "count")]
+    pub(crate) json: bool,
+    /// Trust the file's contents: open it at once, however large
+    #[arg(long)]
+    pub(crate) no_check: bool,
+    #[command(flatten)]
+    pub(crate) form: Form,
+}
+
 /// Merge filters into one of all their keys
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -521,6 +596,24 @@ fn keys(text: &str) -> anyhow::Result<u64> {
     let keys = number::count(text)?;
     check_keys(keys)?;
     Ok(keys)
+}
+
+/// `--window` of `uniq`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Window {
+    Lines(u64),
+    Time(Duration),
+}
+
+fn window(text: &str) -> anyhow::Result<Window> {
+    if let Some(time) = number::time(text) {
+        return Ok(Window::Time(time?));
+    }
+    let lines = number::count(text).map_err(|_| {
+        anyhow::anyhow!("not a number of lines above 0, such as 10M, nor a time, such as 10min")
+    })?;
+    check_keys(lines)?;
+    Ok(Window::Lines(lines))
 }
 
 fn flips(text: &str) -> anyhow::Result<u64> {

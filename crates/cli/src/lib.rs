@@ -55,6 +55,8 @@ fn dispatch(command: &Command) -> anyhow::Result<bool> {
         Command::Count(args) => count::run(args),
         Command::Get(args) => get::run(args),
         Command::Set(args) => set::run(args).map(|()| true),
+        Command::Uniq(args) => uniq::run(args).map(|()| true),
+        Command::Comm(args) => comm::run(args),
         Command::Merge(args) => merge::run(args).map(|()| true),
         Command::Similar(args) => similar::run(args).map(|()| true),
         Command::Info(args) => info::run(args).map(|()| true),

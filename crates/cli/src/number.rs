@@ -1,6 +1,8 @@
 //! Numbers as people write and read them.
 
-use anyhow::{Result, bail};
+use std::time::Duration;
+
+use anyhow::{Result, anyhow, bail};
 
 /// Powers of a thousand, which counts and sizes share.
 const THOUSANDS: [(&str, f64); 4] = [("k", 1e3), ("m", 1e6), ("g", 1e9), ("t", 1e12)];
@@ -16,6 +18,9 @@ const SIZES: [(&str, f64); 9] = [
     ("tb", 1e12),
     ("b", 1.0),
 ];
+/// What a time is measured in; `m` alone would be a million.
+const TIMES: [(&str, f64); 5] =
+    [("ms", 1e-3), ("s", 1.0), ("min", 60.0), ("h", 3600.0), ("d", 86_400.0)];
 const PERCENT: [(&str, f64); 1] = [("%", 0.01)];
 
 /// A number of keys: `1000000`, `1e6`, `1.5M`, `2^20`.
@@ -25,6 +30,16 @@ pub(crate) fn count(text: &str) -> Result<u64> {
         Some(count) => Ok(count),
         None => bail!("not a number of keys, such as 1000000, 1e6 or 10M"),
     }
+}
+
+/// A time, if there is a unit of time at the end: `90s`, `10min`, `1.5h`, `7d`. From a millisecond to
+/// a thousand years.
+pub(crate) fn time(text: &str) -> Option<Result<Duration>> {
+    let (digits, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic() && c != 'e')?);
+    let (_, scale) = TIMES.iter().find(|(name, _)| unit.eq_ignore_ascii_case(name))?;
+    let seconds = plain(digits.trim_end()).map(|number| number * scale);
+    let fits = seconds.filter(|seconds| (1e-3..=3.2e10).contains(seconds));
+    Some(fits.map(Duration::from_secs_f64).ok_or_else(|| anyhow!("not a time from 1ms to 365000d")))
 }
 
 /// A number of bytes: `4096`, `64KiB`, `1.5GB`, `2^20`.
@@ -180,6 +195,25 @@ mod tests {
         assert!(rate("nan").unwrap().is_nan() && rate("-1").unwrap() == -1.0);
         assert!(rate("").is_err() && rate("one").is_err() && rate("1//2").is_err());
         assert!(bits("0").is_err() && bits("nan").is_err() && bits("10.5").unwrap() == 10.5);
+    }
+
+    #[test]
+    fn times_have_units_and_counts_have_none() {
+        for (text, milliseconds) in [
+            ("90s", 90_000),
+            ("10min", 600_000),
+            ("1.5h", 5_400_000),
+            ("7 D", 604_800_000),
+            ("1e3ms", 1000),
+        ] {
+            assert_eq!(time(text).unwrap().unwrap().as_millis(), milliseconds, "{text}");
+        }
+        for text in ["0s", "-1min", "s", "1e99d", "nans", "0.1ms"] {
+            assert!(!matches!(time(text), Some(Ok(_))), "{text}");
+        }
+        for text in ["10M", "10", "1e6", "2^20", "5k", "", "10minutes"] {
+            assert!(time(text).is_none(), "{text}");
+        }
     }
 
     #[test]

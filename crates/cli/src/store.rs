@@ -81,24 +81,27 @@ fn kibibytes(file: &str, field: &str) -> Option<u64> {
 /// From here on the first interrupt waits, so that it leaves no half of a file behind; the second
 /// ends the program as usual.
 #[cfg(unix)]
-fn finish_before_interrupts() {
+pub(crate) fn finish_before_interrupts() {
     use signal_hook::consts::{SIGINT, SIGTERM};
     use signal_hook::flag;
 
-    let asked = std::sync::Arc::default();
-    for signal in [SIGINT, SIGTERM] {
-        // If the handler cannot be set, the interrupt ends the program as it always did.
-        let _ = flag::register_conditional_shutdown(
-            signal,
-            128 + signal,
-            std::sync::Arc::clone(&asked),
-        );
-        let _ = flag::register(signal, std::sync::Arc::clone(&asked));
-    }
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let asked = std::sync::Arc::default();
+        for signal in [SIGINT, SIGTERM] {
+            // If the handler cannot be set, the interrupt ends the program as it always did.
+            let _ = flag::register_conditional_shutdown(
+                signal,
+                128 + signal,
+                std::sync::Arc::clone(&asked),
+            );
+            let _ = flag::register(signal, std::sync::Arc::clone(&asked));
+        }
+    });
 }
 
 #[cfg(not(unix))]
-fn finish_before_interrupts() {}
+pub(crate) fn finish_before_interrupts() {}
 
 /// Makes a file that grows past the allowed size an error of the write, which is told and
 /// cleaned up after, where the system would end the program.

@@ -140,6 +140,10 @@ pub fn exercise(filter: &mut Keyed<AnyFilter>, random: &mut Random, queries: usi
             }
         }
         assert_eq!(filter.remove(*key).is_ok(), can(Capability::Remove));
+        let pushed = filter.push_each(&[*key], &mut [false]);
+        assert_eq!(pushed.is_ok(), can(Capability::Window));
+        assert!(pushed.is_err() || filter.contains(*key), "pushed, and denied");
+        assert_eq!(filter.advance(random.word()).is_ok(), can(Capability::Window));
         let suspects = filter.suspects(*key);
         assert_eq!(suspects.is_ok(), can(Capability::Adapt));
         if let Ok(range) = suspects {

@@ -14,6 +14,7 @@
 //! | `statics.rs` | a static kind sees a set: order, copies, threads do not show |
 //! | `maps.rs` | every key has its value, and keeps it whatever becomes of the others |
 //! | `grow.rs` | however many keys come, none is denied and the rate is kept |
+//! | `window.rs` | what is in the window is never denied, what is past it is a stranger |
 //! | `adapt.rs` | whoever was let in by mistake is not let in again, at no member's expense |
 //! | `files.rs` | bytes are kept for ever; damage is noticed; hostile files are harmless |
 //! | `limits.rs` | absurd wishes are refused; the planner agrees with itself |
@@ -39,6 +40,7 @@ pub mod oracle;
 pub mod rates;
 pub mod statics;
 pub mod stats;
+pub mod window;
 
 use std::fmt::Debug;
 use std::sync::LazyLock;
@@ -197,6 +199,17 @@ macro_rules! suite {
                 the_rate_is_kept_at_every_size
                 it_goes_on_through_files
                 its_figures_are_those_of_its_size);
+        }
+    };
+    (@can window $type:ident) => {
+        mod window {
+            $crate::suite!(@tests window $type
+                no_key_of_the_window_is_denied
+                the_window_ends_where_it_says
+                the_rate_holds_after_turnovers
+                a_file_in_mid_window_goes_on
+                time_is_kept
+                a_crowd_is_not_denied);
         }
     };
     (@can overload $type:ident) => {

@@ -168,7 +168,7 @@ pub fn any_number_of_threads_makes_the_same_bytes<F: Subject>() {
 }
 
 /// More distinct keys than the shape is for are refused, on any number of threads; a kind that
-/// goes on must go on then.
+/// goes on must go on then, and one of a window has the last.
 pub fn more_keys_than_it_is_for_are_refused<F: Subject>() {
     let hasher = Hasher::new(HashId::Fast, [7, 8]);
     let goes_on = F::KIND.can(Capability::Overload) || F::KIND.can(Capability::Grow);
@@ -180,6 +180,9 @@ pub fn more_keys_than_it_is_for_are_refused<F: Subject>() {
             match F::build_on(threads, shape.clone(), &members[..]) {
                 Ok(filter) if goes_on => {
                     all(&filter, &members, "past the keys it is for");
+                }
+                Ok(filter) if F::KIND.can(Capability::Window) => {
+                    all(&filter, &members[members.len() - keys as usize..], "of the last keys");
                 }
                 Err(Error::Full { keys: told }) if !goes_on => {
                     assert_eq!(told, shape.figures().keys);

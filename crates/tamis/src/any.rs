@@ -344,6 +344,29 @@ macro_rules! define_kinds {
                 )* }
             }
 
+            /// Takes keys and lets go of old ones, where the kind has a window: see
+            /// [`Window::push_each`].
+            #[allow(unused_variables)]
+            pub fn push_each(&mut self, keys: &[Hash], seen: &mut [bool]) -> Result<(), Error> {
+                match self { $(
+                    Self::$type(filter) => define_kinds!(@if window in [$($can)*] {
+                        filter.push_each(keys, seen);
+                        Ok(())
+                    } $type Window),
+                )* }
+            }
+
+            /// Tells the time, where the kind has a window: see [`Window::advance`].
+            #[allow(unused_variables)]
+            pub fn advance(&mut self, now: u64) -> Result<(), Error> {
+                match self { $(
+                    Self::$type(filter) => define_kinds!(@if window in [$($can)*] {
+                        filter.advance(now);
+                        Ok(())
+                    } $type Window),
+                )* }
+            }
+
             /// Takes in the keys of `other`, where the kind can: see [`Merge::merge`].
             #[allow(unused_variables)]
             pub fn merge(&mut self, other: &Self) -> Result<(), Error> {
@@ -401,6 +424,7 @@ macro_rules! define_kinds {
     (@capability overlap) => { Capability::Overlap };
     (@capability overload) => { Capability::Overload };
     (@capability grow) => { Capability::Grow };
+    (@capability window) => { Capability::Window };
     (@capability adapt) => { Capability::Adapt };
     (@capability static) => { Capability::Static };
     (@capability map) => { Capability::Map };
@@ -413,6 +437,7 @@ macro_rules! define_kinds {
     (@claim overlap $type:ident) => { { const fn is<T: Overlap>() {} is::<$type>(); } };
     (@claim map $type:ident) => { { const fn is<T: Map>() {} is::<$type>(); } };
     (@claim grow $type:ident) => { { const fn is<T: Grow>() {} is::<$type>(); } };
+    (@claim window $type:ident) => { { const fn is<T: Window>() {} is::<$type>(); } };
     (@claim adapt $type:ident) => { { const fn is<T: Adapt>() {} is::<$type>(); } };
     (@claim static $type:ident) => { { const fn is<T: Static>() {} is::<$type>(); } };
     (@claim overload $type:ident) => { { const fn is<T: Overload>() {} is::<$type>(); } };
@@ -425,6 +450,7 @@ macro_rules! define_kinds {
     (@if overlap in [overlap $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
     (@if map in [map $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
     (@if grow in [grow $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
+    (@if window in [window $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
     (@if adapt in [adapt $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
     (@if static in [static $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
     (@if $can:ident in [$other:ident $($rest:ident)*] $body:block $type:ident $name:ident) => {

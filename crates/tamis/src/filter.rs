@@ -332,6 +332,40 @@ pub enum Repair {
     Impossible,
 }
 
+/// Remembers the last keys of an endless stream, or those of the last while, and forgets the others.
+///
+/// ```text
+///  ── pushed ──►   … forgotten │ slack: perhaps │ window: surely in │ now
+/// ```
+///
+/// What a window is measured in is the shape's affair: keys that were pushed, or ticks of a clock.
+pub trait Window: Filter {
+    /// Takes a key, and lets go of what is too old. Whether it seemed to be in already: if it is in the
+    /// window, always. It never fails.
+    fn push(&mut self, key: Hash) -> bool;
+
+    /// `seen[i] = push(keys[i])`, in order, fetching memory ahead.
+    ///
+    /// # Panics
+    /// If `seen` is shorter than `keys`.
+    fn push_each(&mut self, keys: &[Hash], seen: &mut [bool]) {
+        assert!(seen.len() >= keys.len(), "an answer for each key");
+        for (key, seen) in keys.iter().zip(seen) {
+            *seen = self.push(*key);
+        }
+    }
+
+    /// Tells the time, in ticks of a clock that has no other meaning here, before what is pushed then. A
+    /// clock that goes back stands still until it has caught up. A window of keys does not heed it.
+    fn advance(&mut self, now: u64);
+
+    /// So many keys, or ticks, a key is surely in.
+    fn window(&self) -> u64;
+
+    /// So many more, and it is surely forgotten: it is let in like any stranger.
+    fn slack(&self) -> u64;
+}
+
 /// Can be saved and opened.
 pub trait Persist: Filter + Sized {
     /// Adds the shape and the arrays. Equal filters write equal words.

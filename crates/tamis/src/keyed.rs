@@ -9,7 +9,7 @@ use format::{Header, Limits, Reader, Writer};
 use crate::error::{Error, Full};
 use crate::filter::{
     Adapt, Build, Count, Filter, Hashes, Insert, Map, Means, Merge, Overlap, Persist, Remove,
-    Repair,
+    Repair, Window,
 };
 use crate::filters::{AnyFilter, Kind, Registered};
 use crate::hash::{Hash, HashId, Hasher, Key};
@@ -208,6 +208,27 @@ impl<F: Map> Keyed<F> {
     /// Gives a key of the set another value: see [`Map::set`].
     pub fn set(&mut self, key: &(impl Key + ?Sized), value: u64) -> Result<Option<u64>, Error> {
         self.filter.set(self.hash(key), value)
+    }
+}
+
+impl<F: Build + Window> Keyed<F> {
+    /// An empty filter for the last so many keys at this false positive rate, with a random seed.
+    pub fn with_window(keys: u64, fpr: f64) -> Result<Self, Error> {
+        let nothing: [&str; 0] = [];
+        Self::build_for(Goal::KeysFpr { keys, fpr }, Hasher::random(HashId::Fast), nothing)
+    }
+}
+
+impl<F: Window> Keyed<F> {
+    /// Takes a key and lets go of old ones; whether it seemed to be in: see [`Window::push`].
+    #[inline]
+    pub fn push(&mut self, key: &(impl Key + ?Sized)) -> bool {
+        self.filter.push(self.hash(key))
+    }
+
+    /// Tells the time: see [`Window::advance`].
+    pub fn advance(&mut self, now: u64) {
+        self.filter.advance(now);
     }
 }
 

@@ -21,8 +21,8 @@
 //!
 //! * [`Keyed<F>`] is what you hold: a [`Hasher`] and a filter. It takes strings, bytes and integers.
 //! * The [filters] deal in [`Hash`](struct@Hash)es: 128 bits a key. What they can do are traits: [`Insert`],
-//!   [`Remove`], [`Count`], [`Merge`], [`Overlap`], [`Overload`], [`Grow`], [`Static`], [`Map`], [`Adapt`],
-//!   [`Persist`].
+//!   [`Remove`], [`Count`], [`Merge`], [`Overlap`], [`Overload`], [`Grow`], [`Window`], [`Static`],
+//!   [`Map`], [`Adapt`], [`Persist`].
 //! * A [`Shape`] is a filter's geometry. [`plan::solve`] finds it from any two of keys, false
 //!   positive rate and bytes; [`plan::recommend`] compares the kinds.
 //! * [`AnyFilter`] and [`Kind`] serve where the kind is known only when the program runs.
@@ -49,7 +49,7 @@ pub mod plan;
 pub use error::{Error, Full};
 pub use filter::{
     Adapt, Build, Count, EntrySource, Filter, Grow, Hashes, Insert, KeySource, Map, Means, Merge,
-    Overlap, Overload, Persist, Remove, Repair, Static,
+    Overlap, Overload, Persist, Remove, Repair, Static, Window,
 };
 pub use filters::adaptive_bloom::AdaptiveBloomShape;
 pub use filters::adaptive_quotient::AdaptiveQuotientShape;
@@ -66,17 +66,22 @@ pub use filters::guarded::GuardedShape;
 pub use filters::hash_compaction::HashCompactionShape;
 pub use filters::morton::MortonShape;
 pub use filters::quotient::QuotientShape;
+pub use filters::removable_spectral_bloom::RemovableSpectralBloomShape;
 pub use filters::removable_tinyset::RemovableTinySetShape;
 pub use filters::ribbon::RibbonShape;
 pub use filters::sat::SatShape;
 pub use filters::scalable_bloom::ScalableBloomShape;
+pub use filters::sliding::SlidingShape;
+pub use filters::spectral_bloom::SpectralBloomShape;
 pub use filters::split_block_bloom::SplitBlockBloomShape;
 pub use filters::tinyset::TinySetShape;
 pub use filters::xor::XorShape;
 pub use filters::xorsat::XorSatShape;
 pub use filters::{
     AdaptiveBloom, AdaptiveQuotient, AnyFilter, BinaryFuse, Bloom, BloomG, Bloomier, Broom,
-    CountingBloom, CountingQuotient, Cuckoo, Growing, Guarded, HashCompaction, Kind, Morton, Quotient, Registered, RemovableTinySet, Ribbon, Sat, ScalableBloom, SplitBlockBloom, TinySet, Xor, XorSat,
+    CountingBloom, CountingQuotient, Cuckoo, Growing, Guarded, HashCompaction, Kind, Morton,
+    Quotient, Registered, RemovableSpectralBloom, RemovableTinySet, Ribbon, Sat, ScalableBloom,
+    Sliding, SpectralBloom, SplitBlockBloom, TinySet, Xor, XorSat,
 };
 pub use format::{Limits, Reader, Writer};
 pub use hash::{Hash, HashId, Hasher, Key, Probes};

@@ -42,7 +42,44 @@ pub(crate) fn run(args: &Plan) -> Result<()> {
         ]
     });
     let head = ["filter", "keys", "fpr", "size", "bits/key", "why"];
-    output::print(output::table(&head, &[1, 2, 3, 4], rows.collect()))
+    let mut text = output::table(&head, &[1, 2, 3, 4], rows.collect());
+    for need in capabilities(&args.needs) {
+        if let Some(advice) = of_the_survey(need, &ranked) {
+            text += &format!("\n\n{advice}");
+        }
+    }
+    output::print(text)
+}
+
+/// What the survey recommends for a need, where the pick is another or its reason is.
+fn of_the_survey(need: Capability, ranked: &[Advice]) -> Option<String> {
+    let pick = &ranked[0];
+    match need {
+        Capability::Count => {
+            let its = ranked.iter().find(|advice| advice.kind == Kind::SpectralBloom)?;
+            let (its, ours) = (its.figures.bits_per_key(), pick.figures.bits_per_key());
+            (pick.kind != Kind::SpectralBloom).then(|| {
+                format!(
+                    "The survey has spectral_bloom for multisets: {its:.1} bits a key. {} takes {ours:.1} \
+                     and counts a key wrong only where it shares a fingerprint; spectral_bloom has its \
+                     place where copies are many more than keys, for which it makes no room.",
+                    pick.kind
+                )
+            })
+        }
+        Capability::Window => {
+            // Of the last n keys and a slack of n/8, the leading terms.
+            let fpr = pick.figures.fpr;
+            let bound = -fpr.log2() + f64::max(3.0, (-fpr.log2()).log2());
+            Some(format!(
+                "The survey has the sliding Bloom filter of Naor and Yogev, whose leading terms are \
+                 {bound:.1} bits a key; {} is that filter, with bins of two lines where theirs has a \
+                 dictionary, so that no key waits for a sweep.",
+                pick.kind
+            ))
+        }
+        _ => None,
+    }
 }
 
 /// How many keys there will be is not known: kinds that grow, and the survey's choice beside them.

@@ -21,11 +21,14 @@ pub mod hash_compaction;
 pub mod morton;
 mod peeled;
 pub mod quotient;
+pub mod removable_spectral_bloom;
 pub mod removable_tinyset;
 mod retrieval;
 pub mod ribbon;
 pub mod sat;
 pub mod scalable_bloom;
+pub mod sliding;
+pub mod spectral_bloom;
 pub mod split_block_bloom;
 mod tiny_block;
 pub mod tinyset;
@@ -40,7 +43,7 @@ use crate::any::define_kinds;
 use crate::error::{Error, Full};
 use crate::filter::{
     Adapt, Build, Count, EntrySource, Filter, Grow, Insert, KeySource, Map, Means, Merge, Overlap,
-    Overload, Persist, Remove, Repair, Static,
+    Overload, Persist, Remove, Repair, Static, Window,
 };
 use crate::hash::Hash;
 use crate::plan::{Capability, Figures, Goal, Setting, Settings, Shape, solve};
@@ -73,8 +76,11 @@ macro_rules! registry {
             19 broom Broom { insert remove adapt } "Bender et al. 2018";
             20 adaptive_bloom AdaptiveBloom { insert adapt } "Bender et al. 2018";
             21 adaptive_quotient AdaptiveQuotient { insert remove adapt } "Bender et al. 2018";
+            22 spectral_bloom SpectralBloom { insert count } "Cohen, Matias 2003";
+            23 sliding Sliding { window } "Naor, Yogev 2013";
             24 growing Growing { insert remove grow } "Pagh, Segev, Wieder 2013; Dayan, Bercea, Pagh 2024";
             25 scalable_bloom ScalableBloom { insert grow } "Almeida, Baquero, Preguiça, Hutchison 2007";
+            26 removable_spectral_bloom RemovableSpectralBloom { insert remove count merge } "Cohen, Matias 2003";
         }
     };
 }

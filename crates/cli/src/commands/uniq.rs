@@ -1,0 +1,211 @@
+//! `tamis uniq`: the lines of a stream that have not come before, as far back as the window goes.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Result, bail};
+use tamis::plan::solve;
+use tamis::{AnyFilter, Build, Goal, Hash, HashId, Hasher, Keyed, Settings, Sliding, SlidingShape};
+
+use crate::args::{Uniq, Window};
+use crate::hashing::Pool;
+use crate::input::{Batch, Keys};
+use crate::number::show_rate;
+use crate::{output, store};
+
+/// Lines that are remembered unless something else is asked for: 36 MB at the usual rate.
+const WINDOW: u64 = 10_000_000;
+/// The share of new lines that are lost unless something else is asked for.
+const FPR: f64 = 1e-6;
+/// How often a checkpoint is written while lines come.
+const PERIOD: Duration = Duration::from_secs(30);
+
+/// The lines of a batch as they will be printed, and their hashes.
+#[derive(Default)]
+struct Lines {
+    text: Vec<u8>,
+    /// Where each line ends, its separator included.
+    ends: Vec<u32>,
+    hashes: Vec<Hash>,
+}
+
+impl Lines {
+    fn read(&mut self, batch: &Batch<'_>, hasher: &Hasher) {
+        let Self { text, ends, hashes } = self;
+        text.clear();
+        ends.clear();
+        super::query::hash_lines(batch, hasher, hashes);
+        super::each_line(batch, |raw, end| {
+            text.extend_from_slice(raw);
+            text.push(end);
+            ends.push(text.len() as u32);
+        });
+    }
+
+    /// Those that were not seen, into `fresh`: neighbours at once.
+    fn collect(&self, seen: &[bool], fresh: &mut Vec<u8>) {
+        let (mut from, mut start) = (0, 0);
+        for (end, seen) in self.ends.iter().zip(seen) {
+            let end = *end as usize;
+            if *seen {
+                fresh.extend_from_slice(&self.text[from..start]);
+                from = end;
+            }
+            start = end;
+        }
+        fresh.extend_from_slice(&self.text[from..start]);
+    }
+}
+
+pub(crate) fn run(args: &Uniq) -> Result<()> {
+    let keyed = begin(args)?;
+    let hasher = *keyed.hasher();
+    let lines = Keys::open(&args.lines_from, args.form.separator(), false)?;
+    let keyed = Arc::new(Mutex::new(keyed));
+    if let Some(path) = &args.checkpoint {
+        save_when_interrupted(Arc::clone(&keyed), path.clone());
+    }
+
+    let pool = Pool::<Lines>::default();
+    let read = |batch: &Batch<'_>| {
+        let mut lines = pool.take();
+        lines.read(batch, &hasher);
+        lines
+    };
+    let (mut seen, mut fresh, mut saved) = (Vec::new(), Vec::new(), Instant::now());
+    let outcome = lines.each_batch(args.form.threads(), read, |lines| {
+        // Held until the lines are out: whoever saves it in between shall not know of lines that nobody got.
+        let mut keyed = keyed.lock().unwrap_or_else(PoisonError::into_inner);
+        let AnyFilter::Sliding(filter) = keyed.filter_mut() else {
+            unreachable!("`begin` returns no other")
+        };
+        tamis::Window::advance(filter, now());
+        seen.resize(lines.hashes.len(), false);
+        tamis::Window::push_each(filter, &lines.hashes, &mut seen);
+        fresh.clear();
+        lines.collect(&seen, &mut fresh);
+        if !fresh.is_empty() {
+            output::write(&fresh)?;
+        }
+        pool.give(lines);
+        if let Some(path) = args.checkpoint.as_ref().filter(|_| saved.elapsed() >= PERIOD) {
+            store::save(&keyed, path)?;
+            saved = Instant::now();
+        }
+        Ok(())
+    });
+    // What was printed before an error was printed all the same.
+    if let Some(path) = &args.checkpoint {
+        store::save(&keyed.lock().unwrap_or_else(PoisonError::into_inner), path)?;
+    }
+    outcome
+}
+
+/// The filter of the checkpoint if there is one, or an empty one.
+fn begin(args: &Uniq) -> Result<Keyed<AnyFilter>> {
+    let mut settings = Settings::default();
+    let keys = match args.window {
+        Some(Window::Time(time)) => {
+            settings.set("ticks", time.as_millis().to_string());
+            args.keys.unwrap_or(WINDOW)
+        }
+        Some(Window::Lines(lines)) => lines,
+        None => WINDOW,
+    };
+    if args.keys.is_some() && !matches!(args.window, Some(Window::Time(_))) {
+        bail!(
+            "--keys says how many lines a --window of time may have; give --window 10min or the like"
+        );
+    }
+    let shape: SlidingShape =
+        solve(Goal::KeysFpr { keys, fpr: args.fpr.unwrap_or(FPR) }, &settings)?;
+    if let Some(path) = &args.checkpoint {
+        store::check_target(path)?;
+        if path.exists() {
+            let given = args.window.is_some() || args.fpr.is_some();
+            return resume(path, given.then_some(&shape));
+        }
+    }
+    store::check_memory(tamis::Shape::figures(&shape).bytes, None)?;
+    let filter = Sliding::build(shape, &[][..])?;
+    Ok(Keyed::new(Hasher::random(HashId::Fast), AnyFilter::Sliding(filter)))
+}
+
+/// A checkpoint, if it is one of such a window.
+fn resume(path: &Path, shape: Option<&SlidingShape>) -> Result<Keyed<AnyFilter>> {
+    let keyed = store::open_to_change(path)?;
+    let name = path.display();
+    match keyed.filter() {
+        AnyFilter::Sliding(filter)
+            if shape.is_none_or(|shape| shape == tamis::Filter::shape(filter)) =>
+        {
+            Ok(keyed)
+        }
+        AnyFilter::Sliding(_) => {
+            let figures = keyed.filter().figures();
+            bail!(
+                "{name}: a checkpoint of another --window, --fpr or --keys: of {} lines at {}",
+                figures.keys,
+                show_rate(figures.fpr)
+            )
+        }
+        other => bail!("{name}: a {} filter, no checkpoint", other.kind()),
+    }
+}
+
+/// The time in ticks of the filter's clock. Before 1970 it stands still.
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The first interrupt saves the filter and ends the program; a second ends it at once.
+#[cfg(unix)]
+fn save_when_interrupted(keyed: Arc<Mutex<Keyed<AnyFilter>>>, path: std::path::PathBuf) {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+
+    // If it cannot be set up, an interrupt ends the program as it always did.
+    let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]) else { return };
+    store::finish_before_interrupts();
+    std::thread::spawn(move || {
+        if let Some(signal) = signals.forever().next() {
+            let keyed = keyed.lock().unwrap_or_else(PoisonError::into_inner);
+            let status = match store::save(&keyed, &path) {
+                Ok(()) => 128 + signal,
+                Err(error) => {
+                    output::complain(format_args!("{error:#}"));
+                    2
+                }
+            };
+            std::process::exit(status);
+        }
+    });
+}
+
+#[cfg(not(unix))]
+fn save_when_interrupted(_: Arc<Mutex<Keyed<AnyFilter>>>, _: std::path::PathBuf) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_collected_at_once() {
+        let lines =
+            Lines { text: b"a\nbb\n\nc\n".to_vec(), ends: vec![2, 5, 6, 8], hashes: vec![] };
+        for mask in 0..16 {
+            let seen: Vec<bool> = (0..4).map(|line| mask >> line & 1 == 1).collect();
+            let mut fresh = Vec::new();
+            lines.collect(&seen, &mut fresh);
+            let words = ["a\n", "bb\n", "\n", "c\n"];
+            let expected: String = words
+                .iter()
+                .zip(&seen)
+                .filter(|(_, seen)| !**seen)
+                .map(|(word, _)| *word)
+                .collect();
+            assert_eq!(fresh, expected.as_bytes());
+        }
+    }
+}

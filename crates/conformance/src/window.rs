@@ -1,0 +1,226 @@
+//! Filters of a window: no key inside of it is denied, and beyond window and slack a key is a
+//! stranger like any other.
+
+use std::collections::{HashMap, VecDeque};
+
+use tamis::{Filter, Hash, HashId, Hasher, Keyed, Limits, Settings, Shape, Window};
+
+use crate::keys::{Form, Random};
+use crate::members::{bytes, shape};
+use crate::{Effort, Subject, stats, variants};
+
+fn empty<F: Subject>(keys: u64, fpr: f64, settings: &Settings) -> Option<F> {
+    let shape = shape::<F>(keys, fpr, settings)?;
+    Some(F::build(shape, &[][..]).expect("nothing fits"))
+}
+
+/// A window of so many ticks, for so many keys in that time; `None` if the kind does not know time.
+fn timed<F: Subject>(keys: u64, ticks: u64) -> Option<F> {
+    if F::Shape::SETTINGS.iter().all(|setting| setting.name != "ticks") {
+        return None;
+    }
+    let mut settings = Settings::default();
+    settings.set("ticks", ticks.to_string());
+    empty(keys, 0.01, &settings)
+}
+
+fn all_in<F: Filter>(filter: &F, keys: impl Iterator<Item = Hash>, what: &str) {
+    let keys: Vec<Hash> = keys.collect();
+    let mut out = vec![false; keys.len()];
+    filter.contains_each(&keys, &mut out);
+    assert!(!out.contains(&false), "{what}: a key of the window is denied in a batch");
+    let denied = keys.iter().position(|key| !filter.contains(*key));
+    assert_eq!(denied, None, "{what}: a key of the window is denied");
+}
+
+/// Streams whose keys come again, soon and late, one by one and in batches, for each way to set the kind
+/// up: what is in the window is seen when it comes again, and is in whenever it is asked for.
+pub fn no_key_of_the_window_is_denied<F: Subject + Window>() {
+    let effort = Effort::now();
+    let mut random = effort.random(81);
+    let variants = variants::<F::Shape>();
+    let sizes = [(1u64, 0.3), (2, 0.01), (9, 0.3), (100, 0.01), (1001, 0.05), (20_000, 0.01)];
+    let pushes = effort.times(1_500_000, 100_000_000) / (variants.len() * sizes.len()) as u64;
+    for settings in &variants {
+        for (keys, fpr) in sizes {
+            let Some(mut filter) = empty::<F>(keys, fpr, settings) else { continue };
+            let by_keys = filter.window() == keys;
+            let hasher = Hasher::new(HashId::Fast, random.seed());
+            let mut window: VecDeque<Hash> = VecDeque::new();
+            // When each key was last pushed.
+            let (mut last, mut pushed) = (HashMap::new(), 0u64);
+            while pushed < pushes {
+                let run: Vec<Hash> = (0..1 + random.below(50))
+                    .map(|_| {
+                        let old = random.below(2) == 0 && !window.is_empty();
+                        let fresh = Form::Integers.hashes(&hasher, random.word() >> 20, 1)[0];
+                        if old { window[random.below(window.len())] } else { fresh }
+                    })
+                    .collect();
+                let mut seen = vec![false; run.len()];
+                if random.below(2) == 0 {
+                    filter.push_each(&run, &mut seen);
+                } else {
+                    seen.iter_mut().zip(&run).for_each(|(seen, key)| *seen = filter.push(*key));
+                }
+                for (key, seen) in run.iter().zip(seen) {
+                    if window.len() as u64 == keys {
+                        window.pop_front();
+                    }
+                    window.push_back(*key);
+                    let before = last.insert(key.hi, pushed);
+                    let inside = before.is_some_and(|before| pushed - before <= keys);
+                    assert!(seen || !inside, "a key of the last {keys} came again, unnoticed");
+                    pushed += 1;
+                }
+                let key = window[random.below(window.len())];
+                assert!(filter.contains(key), "a key of the last {keys} is denied");
+                let most = keys + filter.slack();
+                assert!(filter.len() <= most || !by_keys, "{} keys of {most}", filter.len());
+                if random.below(keys as usize / 8 + 1) == 0 {
+                    all_in(&filter, window.iter().copied(), "in mid-stream");
+                }
+            }
+            filter.validate().expect("a sound filter");
+        }
+    }
+}
+
+/// The last of a window is seen again at the very last moment; with one key more it may not be.
+pub fn the_window_ends_where_it_says<F: Subject + Window>() {
+    let hasher = Hasher::new(HashId::Fast, [82, 83]);
+    for keys in [1u64, 2, 7, 8, 9, 63, 64, 1000, 1001] {
+        let mut filter = empty::<F>(keys, 1e-4, &Settings::default()).expect("within reach");
+        assert_eq!(filter.window(), keys);
+        assert!(filter.slack() >= 1 && filter.slack() <= keys.max(2), "{}", filter.slack());
+        let stream = Form::Integers.hashes(&hasher, 0, keys * 5 + 10);
+        let mut forgotten = 0u64;
+        for (at, key) in stream.iter().enumerate() {
+            filter.push(*key);
+            let at = at as u64 + 1;
+            if let Some(first) = at.checked_sub(keys) {
+                assert!(
+                    filter.contains(stream[first as usize]),
+                    "key {first} of {at}, {keys} last"
+                );
+            }
+            if let Some(old) = at.checked_sub(keys + filter.slack() + 1) {
+                forgotten += u64::from(!filter.contains(stream[old as usize]));
+            }
+        }
+        let asked = (keys * 5 + 10).saturating_sub(keys + filter.slack());
+        assert!(forgotten + 3 + asked / 500 >= asked, "{forgotten} of {asked} are forgotten");
+    }
+}
+
+/// After many turnovers strangers get in as often as stated for what it remembers, never more often than
+/// was asked for; and keys past window and slack are such strangers.
+pub fn the_rate_holds_after_turnovers<F: Subject + Window>() {
+    const KEYS: u64 = 2000;
+    let effort = Effort::now();
+    let mut random = effort.random(84);
+    for (fpr, quick, soak) in [(0.2, 20, 400), (0.01, 100, 2000), (1e-3, 40, 1000)] {
+        let seeds = effort.times(quick, soak);
+        let [mut fresh, mut old, mut asked] = [0u64; 3];
+        let mut stated = 0.0;
+        for seed in 0..seeds {
+            let mut filter = empty::<F>(KEYS, fpr, &Settings::default()).expect("within reach");
+            let hasher = Hasher::new(HashId::Fast, random.seed());
+            // To a hundred turnovers and a part of a generation.
+            let count = 100 * KEYS + seed % (filter.slack() + 1);
+            let stream = Form::Integers.hashes(&hasher, 0, count);
+            stream.chunks(500).for_each(|run| filter.push_each(run, &mut [false; 500]));
+            let rate = filter.shape().fpr_at(filter.len());
+            assert!(rate <= fpr, "{rate} where {fpr} was asked for");
+            stated += rate / seeds as f64;
+            let end = (count - KEYS - filter.slack()) as usize;
+            let strangers = Form::Integers.hashes(&hasher, 1 << 40, KEYS);
+            fresh += strangers.iter().filter(|key| filter.contains(**key)).count() as u64;
+            let gone = &stream[end - KEYS as usize..end];
+            old += gone.iter().filter(|key| filter.contains(**key)).count() as u64;
+            asked += KEYS;
+            filter.validate().expect("a sound filter");
+        }
+        stats::check(&format!("{} fresh at {fpr}", F::KIND), fresh, asked, stated);
+        stats::check(&format!("{} forgotten at {fpr}", F::KIND), old, asked, stated);
+    }
+}
+
+/// Through a file at any point of a generation, and on as if nothing had happened.
+pub fn a_file_in_mid_window_goes_on<F: Subject + Window>() {
+    let hasher = Hasher::new(HashId::Fast, [85, 86]);
+    let mut filter = empty::<F>(300, 0.01, &Settings::default()).expect("within reach");
+    let stream = Form::Integers.hashes(&hasher, 0, 3000);
+    for (at, key) in stream.iter().enumerate() {
+        if at % 41 == 0 {
+            let written = bytes(&Keyed::new(hasher, filter.clone()));
+            let read = Keyed::<F>::read(&written[..], &Limits::default()).expect("just written");
+            assert!(bytes(&read) == written, "other bytes the second time");
+            let (_, mut read) = read.into_parts();
+            let mut stayed = filter.clone();
+            for key in &stream[at..(at + 100).min(stream.len())] {
+                assert_eq!(read.push(*key), stayed.push(*key));
+            }
+            assert_eq!(read, stayed);
+        }
+        filter.push(*key);
+    }
+}
+
+/// By the clock: in for the whole of the time, gone after time and slack, whether keys come or not; a clock
+/// that goes back, or jumps, does no harm.
+pub fn time_is_kept<F: Subject + Window>() {
+    const TICKS: u64 = 800;
+    let mut random = Random::new(87);
+    let Some(mut filter) = timed::<F>(2000, TICKS) else { return };
+    assert_eq!(filter.window(), TICKS);
+    let (most, mut now) = (TICKS + filter.slack(), 1_000_000u64);
+    filter.advance(now);
+    let mut pushed: VecDeque<(u64, Hash)> = VecDeque::new();
+    let (mut asked, mut ghosts) = (0u64, 0u64);
+    for step in 0..40_000 {
+        if random.below(2) == 0 {
+            let key = random.hash();
+            filter.push(key);
+            pushed.push_back((now, key));
+        }
+        match random.below(1000) {
+            0 => now += random.word() % 3000,
+            // Back, by a little and by everything.
+            1..20 => filter.advance(now - random.word() % now),
+            20..500 => now += 1,
+            _ => {}
+        }
+        filter.advance(now);
+        while pushed.front().is_some_and(|(then, _)| now - then > most) {
+            let (_, key) = pushed.pop_front().expect("looked at");
+            (asked, ghosts) = (asked + 1, ghosts + u64::from(filter.contains(key)));
+        }
+        if step % 50 == 0 {
+            let inside = pushed.iter().filter(|(then, _)| now - then <= TICKS);
+            all_in(&filter, inside.map(|(_, key)| *key), "by the clock");
+            filter.validate().expect("a sound filter");
+        }
+    }
+    assert!(asked > 15_000 && ghosts < asked / 30, "{ghosts} of {asked} are still there");
+    // No key comes for very long, and nothing is left.
+    filter.advance(u64::MAX);
+    assert!(filter.is_empty() && !pushed.iter().any(|(_, key)| filter.contains(*key)));
+}
+
+/// Ten times the keys that it is for in the time: more strangers get in, no key is denied, and when the time
+/// is over all is well again.
+pub fn a_crowd_is_not_denied<F: Subject + Window>() {
+    let Some(mut filter) = timed::<F>(500, 1000) else { return };
+    let hasher = Hasher::new(HashId::Fast, [88, 89]);
+    let crowd = Form::Integers.hashes(&hasher, 0, 5000);
+    filter.advance(5000);
+    for run in crowd.chunks(100) {
+        filter.push_each(run, &mut [false; 100]);
+    }
+    filter.advance(5999);
+    all_in(&filter, crowd.iter().copied(), "in a crowd");
+    filter.validate().expect("a sound filter");
+    filter.advance(5000 + 1000 + filter.slack() + 1000);
+    assert!(filter.is_empty() && !crowd.iter().any(|key| filter.contains(*key)));
+}
