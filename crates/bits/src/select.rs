@@ -20,6 +20,9 @@ pub trait Bits: Copy {
     /// The place of set bit number `n` of `word`, the lowest being number 0; 64 if there are not
     /// so many. `n` is less than 64.
     fn select(self, word: u64, n: u32) -> u32;
+
+    /// `word` without the bits that are set in `gone`: those above each move down.
+    fn squeeze(self, word: u64, gone: u64) -> u64;
 }
 
 /// Work that counts and finds bits. [`Task::work`] and what it calls must be `#[inline(always)]`,
@@ -101,6 +104,17 @@ impl Bits for Portable {
         }
         byte + rest.trailing_zeros()
     }
+
+    /// A bit at a time from the top: for the few that are gone.
+    #[inline(always)]
+    fn squeeze(self, mut word: u64, mut gone: u64) -> u64 {
+        while gone != 0 {
+            let below = u64::MAX >> 1 >> gone.leading_zeros();
+            word = word & below | word >> 1 & !below;
+            gone &= below;
+        }
+        word
+    }
 }
 
 /// Proof that the machine has BMI2.
@@ -119,6 +133,12 @@ impl Bits for Bmi2 {
     fn select(self, word: u64, n: u32) -> u32 {
         // SAFETY: a `Bmi2` is made in `with_bmi2` alone, where the machine has it.
         unsafe { std::arch::x86_64::_pdep_u64(1 << n, word) }.trailing_zeros()
+    }
+
+    #[inline(always)]
+    fn squeeze(self, word: u64, gone: u64) -> u64 {
+        // SAFETY: as above.
+        unsafe { std::arch::x86_64::_pext_u64(word, !gone) }
     }
 }
 
@@ -144,6 +164,29 @@ mod tests {
                 each().map(|n| bits.rank(self.0, n)).collect(),
                 each().map(|n| bits.select(self.0, n)).collect(),
             ]
+        }
+    }
+
+    struct Squeeze(u64, u64);
+
+    impl Task for Squeeze {
+        type Output = u64;
+
+        fn work(self, bits: impl Bits) -> u64 {
+            bits.squeeze(self.0, self.1)
+        }
+    }
+
+    #[test]
+    fn what_is_gone_is_closed_up() {
+        let random = (0..20_000u64).map(|i| (mix(i), mix(i + 99_999) & mix(i + 77_777)));
+        let edges = [0, 1, 1 << 63, u64::MAX].map(|gone| (0x0123_4567_89ab_cdef, gone));
+        for (word, gone) in random.chain(edges) {
+            let kept = (0..64).filter(|place| gone >> place & 1 == 0);
+            let expected =
+                kept.enumerate().fold(0, |sum, (to, from)| sum | (word >> from & 1) << to);
+            assert_eq!(Squeeze(word, gone).work(Portable), expected, "{word:#x} less {gone:#x}");
+            assert_eq!(run(Squeeze(word, gone)), expected, "{word:#x} less {gone:#x}");
         }
     }
 

@@ -205,7 +205,8 @@ impl<const W: usize, const STOP: bool> Task for Contains<'_, W, STOP> {
     #[inline(always)]
     fn work(self, bits: impl Bits) -> bool {
         let (chain, rest) = Code::<W, STOP>::split(self.lo);
-        Code::<W, STOP>::contains::<false>(bits, self.block, chain, rest)
+        Code::<W, STOP>::uses(self.block, chain)
+            && Code::<W, STOP>::contains(bits, self.block, chain, rest)
     }
 }
 
@@ -228,17 +229,37 @@ struct ContainsEach<'a, const W: usize, const STOP: bool> {
 impl<const W: usize, const STOP: bool> Task for ContainsEach<'_, W, STOP> {
     type Output = ();
 
+    /// First whether each key's chain is used, which for half of the strangers it is not, and then
+    /// those whose is: a branch would be guessed wrong, and to look at all of them took strangers
+    /// 1.3 to 1.5 times as long in the cache, and 1.1 to 1.2 with 10^7 keys. Meanwhile the blocks of
+    /// the next batch come; with batches of 32 more come at once than can.
     #[inline(always)]
     fn work(self, bits: impl Bits) {
-        const AHEAD: usize = 16;
+        const BATCH: usize = 16;
         let (blocks, _) = self.words.as_chunks::<W>();
-        let fetch = |key: &Hash| self.grid.fetch(self.words, *key);
-        self.keys.iter().take(AHEAD).for_each(fetch);
-        for (i, (key, out)) in self.keys.iter().zip(self.out).enumerate() {
-            self.keys.get(i + AHEAD).into_iter().for_each(fetch);
-            let (chain, rest) = Code::<W, STOP>::split(key.lo);
-            let block = &blocks[self.grid.block(*key)];
-            *out = Code::<W, STOP>::contains::<true>(bits, block, chain, rest);
+        let places = self.grid.blocks;
+        let block = |key: &Hash| range::scale(key.hi, places) as usize;
+        let fetch = |key: &Hash| {
+            (0..W)
+                .step_by(bits::LINE_WORDS)
+                .for_each(|at| prefetch(self.words, block(key) * W + at));
+        };
+        self.keys.iter().take(BATCH).for_each(fetch);
+        let mut later = self.keys.get(BATCH..).unwrap_or(&[]).iter();
+        for (keys, out) in self.keys.chunks(BATCH).zip(self.out.chunks_mut(BATCH)) {
+            let (mut used, mut count) = ([0u8; BATCH], 0);
+            for (i, (key, out)) in keys.iter().zip(&mut *out).enumerate() {
+                later.next().into_iter().for_each(fetch);
+                let (chain, _) = Code::<W, STOP>::split(key.lo);
+                *out = false;
+                used[count % BATCH] = i as u8;
+                count += usize::from(Code::<W, STOP>::uses(&blocks[block(key)], chain));
+            }
+            for i in &used[..count] {
+                let (key, out) = (&keys[usize::from(*i)], &mut out[usize::from(*i)]);
+                let (chain, rest) = Code::<W, STOP>::split(key.lo);
+                *out = Code::<W, STOP>::contains(bits, &blocks[block(key)], chain, rest);
+            }
         }
     }
 }
@@ -259,18 +280,13 @@ impl<const W: usize, const STOP: bool> Task for Insert<'_, W, STOP> {
     #[inline(always)]
     fn work(self, bits: impl Bits) -> Put {
         let (chain, rest) = Code::<W, STOP>::split(self.lo);
-        if !STOP && Code::<W, STOP>::contains::<false>(bits, self.block, chain, rest) {
-            return Put::Known;
-        }
-        if Code::<W, STOP>::insert(bits, self.block, chain, rest) {
-            return Put::Added;
-        }
-        if !STOP {
+        let put = Code::<W, STOP>::insert(bits, self.block, chain, rest);
+        if !STOP && put == Put::NoRoom {
             // Bits that no filter wrote: with its chain marked as used the key is not denied.
             self.block[chain / 64] |= 1 << (chain % 64);
             return Put::Known;
         }
-        Put::NoRoom
+        put
     }
 }
 

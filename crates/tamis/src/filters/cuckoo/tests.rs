@@ -1,0 +1,127 @@
+use super::*;
+use crate::hash::{HashId, Hasher, Key};
+use bits::range::{self, mix};
+use std::collections::HashMap;
+
+fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<Hash> {
+    let hasher = Hasher::new(HashId::Fast, [seed, 8]);
+    keys.map(|key| key.hash(&hasher)).collect()
+}
+
+#[test]
+fn the_other_of_the_other_is_the_first() {
+    for buckets in (2..200).step_by(2).chain([1 << 20, (1 << 33) + 6, MAX_BUCKETS]) {
+        // Only where buckets lie is asked for, so no table is made.
+        let shape = CuckooShape { buckets, width: 32, keys: 0 };
+        let table = Table::of(&shape, Words::zeroed(0).unwrap());
+        for step in 0..500 {
+            let left = range::scale(mix(step), buckets / 2);
+            let print = 1 + mix(step + 1000) % 0xffff_ffff;
+            let [_, right] = table.place_at(left, print).buckets;
+            assert!((buckets / 2..buckets).contains(&right));
+            assert_eq!([table.other(left, print), table.other(right, print)], [right, left]);
+        }
+    }
+}
+
+/// Copies, chains of moves, the stash and refusals in tables of a few buckets, against a
+/// multiset of classes.
+#[test]
+fn tiny_tables_agree_with_a_multiset() {
+    for width in [4, 5, 8, 12, 15, 16, 17, 32] {
+        for buckets in [2, 4, 6, 16, 30] {
+            let shape = CuckooShape::new(buckets, width, buckets * SLOTS).unwrap();
+            let mut filter = Cuckoo::new(shape).unwrap();
+            let keys = hashes(u64::from(width) << 8 | buckets, 0..buckets * 5);
+            let mut model = HashMap::<[u64; 2], u64>::new();
+            let class = |filter: &Cuckoo, key: Hash| {
+                let place = filter.table.place::<0>(key);
+                [place.buckets[0], place.print]
+            };
+            let mut refused = 0;
+            for step in 0..25_000 {
+                let key = keys[range::scale(mix(step), keys.len() as u64) as usize];
+                let count = model.entry(class(&filter, key)).or_default();
+                assert_eq!(filter.contains(key), *count > 0);
+                if mix(step ^ 0xaaaa_0000) % 16 < 9 {
+                    let before = mix(step).is_multiple_of(16).then(|| filter.clone());
+                    match filter.insert(key) {
+                        Ok(()) => *count += 1,
+                        Err(Full) => {
+                            refused += 1;
+                            assert!(before.is_none_or(|before| before == filter));
+                        }
+                    }
+                } else {
+                    assert_eq!(filter.remove(key), *count > 0);
+                    *count = count.saturating_sub(1);
+                }
+                if step % 64 == 0 {
+                    filter.validate().unwrap();
+                    assert!(keys.iter().all(|key| {
+                        let count = model.get(&class(&filter, *key));
+                        filter.contains(*key) == count.is_some_and(|count| *count > 0)
+                    }));
+                }
+            }
+            assert!(refused > 0, "the table was never full");
+            assert_eq!(filter.len(), model.values().sum::<u64>());
+        }
+    }
+}
+
+#[test]
+fn eight_copies_and_the_stash() {
+    for width in [4, 12, 20] {
+        let shape = CuckooShape::new(1000, width, 3000).unwrap();
+        let mut filter = Cuckoo::build(shape, &hashes(1, 1..500)[..]).unwrap();
+        let (len, key) = (filter.len(), hashes(1, 0..1)[0]);
+        let copies = (0..1_000_000).take_while(|_| filter.insert(key).is_ok()).count();
+        assert!((8..=12).contains(&copies) && filter.stashed() == STASHED, "{copies} copies");
+        let before = filter.clone();
+        assert_eq!(filter.insert(key), Err(Full));
+        assert_eq!(filter, before);
+        assert!((0..copies).all(|_| filter.remove(key)));
+        filter.validate().unwrap();
+        assert_eq!((filter.len(), filter.stashed()), (len, 0));
+        assert!(hashes(1, 1..500).iter().all(|key| filter.contains(*key)));
+    }
+}
+
+/// The planned size takes as many keys as it is planned for.
+#[test]
+fn planned_tables_do_not_fail() {
+    for (keys, rounds) in [(1, 2000), (7, 2000), (30, 2000), (64, 2000), (300, 400), (3000, 40)] {
+        for fpr in [0.5, 0.3, 0.05, 0.002] {
+            let shape = CuckooShape::fit(keys, fpr).unwrap();
+            for round in 0..rounds {
+                let keys = hashes(mix(keys << 20 | round), 0..keys);
+                Cuckoo::build(shape.clone(), &keys[..]).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn the_rate_is_that_of_the_classes() {
+    const STRANGERS: u64 = 2_000_000;
+    for (buckets, width, keys) in [(2, 8, 7), (300, 5, 1000), (300, 8, 1100), (300, 17, 1100)] {
+        let shape = CuckooShape::new(buckets, width, keys).unwrap();
+        let (mut passed, mut expected) = (0, 0.0);
+        for seed in 0..16 {
+            let filter = Cuckoo::build(shape.clone(), &hashes(seed, 0..keys)[..]).unwrap();
+            let strangers = hashes(seed, 1 << 40..(1 << 40) + STRANGERS / 16);
+            passed += strangers.iter().filter(|key| filter.contains(**key)).count();
+            expected += shape.fpr_at(keys) * STRANGERS as f64 / 16.0;
+        }
+        // Strangers of one filter meet the same few classes: a little wider than binomial.
+        let off = (passed as f64 - expected).abs();
+        assert!(off < 5.0 * expected.sqrt() + 0.02 * expected, "{passed}, not {expected}");
+    }
+}
+
+#[test]
+fn the_promised_size() {
+    let figures = CuckooShape::fit(10_000_000, 0.0019).unwrap().figures();
+    assert!(figures.bits_per_key() < 12.6 && figures.fpr < 0.0019, "{figures:?}");
+}
