@@ -257,6 +257,11 @@ impl<F: Guard, S: Store + 'static> Dictionary<F, S> {
         self.core.stats()
     }
 
+    /// How the store's entries lie.
+    pub fn layout(&self) -> Layout {
+        self.core.store.layout()
+    }
+
     /// What had to be mended since the dictionary was opened, in words.
     pub fn notices(&self) -> Vec<String> {
         lock(&self.core.notices).clone()
@@ -346,8 +351,8 @@ struct Core<F: Guard, S> {
     state: Mutex<State>,
     /// The store knows that the saved filter is no longer true.
     dirty: AtomicBool,
-    /// Counted before this opening.
-    before: Counts,
+    /// Strangers of late, those let in, and all else that was counted before this opening.
+    before: ((u64, u64), Counts),
     notices: Mutex<Vec<String>>,
     /// The last shape that was made, and for how many keys.
     known: Mutex<Option<(u64, F::Shape)>>,
@@ -406,7 +411,7 @@ impl<F: Guard, S: Store> Core<F, S> {
             Ok((state, made))
         };
         match prepare() {
-            Ok((state, made)) => Ok(Self::with(store, state, made, Counts::default(), true)),
+            Ok((state, made)) => Ok(Self::with(store, state, made, Default::default(), true)),
             Err(error) => Err((store, error)),
         }
     }
@@ -417,8 +422,8 @@ impl<F: Guard, S: Store> Core<F, S> {
             if state.kind != F::KIND.id() {
                 return Err(Error::Mismatch { what: "kind of filter" });
             }
-            let counts = store.note(COUNTS)?;
-            Ok((state, counts.map_or_else(Counts::default, |bytes| state::read_counts(&bytes))))
+            let counts = store.note(COUNTS)?.map(|bytes| state::read_counts(&bytes));
+            Ok((state, counts.unwrap_or_default()))
         };
         let core = match prepare() {
             Ok((state, counts)) => {
@@ -440,7 +445,7 @@ impl<F: Guard, S: Store> Core<F, S> {
         store: S,
         state: State,
         made: Vec<Option<Made<F>>>,
-        before: Counts,
+        before: ((u64, u64), Counts),
         dirty: bool,
     ) -> Self {
         Self {
@@ -784,7 +789,7 @@ impl<F: Guard, S: Store> Core<F, S> {
         const PIECE: usize = 16 << 20;
         let mut state = lock(&self.state).clone();
         let counts = self.counts();
-        if counts == self.before && !self.dirty.load(Ordering::Acquire) {
+        if counts == self.before.1 && !self.dirty.load(Ordering::Acquire) {
             return Ok(());
         }
         state.generation += 1;
@@ -824,7 +829,7 @@ impl<F: Guard, S: Store> Core<F, S> {
         }
         state.clean = true;
         // Those that tell that the others are true come last, and together with the last of them.
-        notes.push((COUNTS.to_owned(), state::counts_bytes(&counts)));
+        notes.push((COUNTS.to_owned(), state::counts_bytes(self.window(), &counts)));
         notes.push((STATE.to_owned(), state.bytes()));
         write(&notes)
     }
@@ -875,13 +880,26 @@ impl<F: Guard, S: Store> Core<F, S> {
         }
     }
 
+    /// Strangers of late, and those let in. What was before this opening counts while it is more.
+    fn window(&self) -> (u64, u64) {
+        let read = self.shards.iter().map(|shard| shard.window.read());
+        let (asked, passed) = read.fold((0, 0), |sum, shard| (sum.0 + shard.0, sum.1 + shard.1));
+        let (before, passed_before) = self.before.0;
+        match asked < before.min(WINDOW) {
+            true if before > WINDOW => (asked + before / 2, passed + passed_before / 2),
+            true => (asked + before, passed + passed_before),
+            false => (asked, passed),
+        }
+    }
+
     fn counts(&self) -> Counts {
-        let mut counts = self.before;
+        let mut counts = self.before.1;
         self.shards.iter().for_each(|shard| counts.add(&shard.counters));
         counts
     }
 
     fn stats(&self) -> Stats {
+        let (window_strangers, window_passed) = self.window();
         let mut stats = Stats {
             counts: self.counts(),
             keys: 0,
@@ -890,8 +908,8 @@ impl<F: Guard, S: Store> Core<F, S> {
             shards: self.shards.len(),
             shards_loaded: 0,
             target_fpr: self.fpr,
-            window_strangers: 0,
-            window_passed: 0,
+            window_strangers,
+            window_passed,
             doubtful: 0,
         };
         let state = lock(&self.state);
@@ -909,9 +927,6 @@ impl<F: Guard, S: Store> Core<F, S> {
             stats.filter_bytes += bytes;
             stats.shards_loaded += usize::from(part.filter.is_some());
             stats.doubtful += part.doubtful.len() as u64;
-            let (asked, passed) = shard.window.read();
-            stats.window_strangers += asked;
-            stats.window_passed += passed;
         }
         stats
     }

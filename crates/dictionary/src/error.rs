@@ -39,6 +39,11 @@ pub enum Error {
         /// What is wrong.
         what: &'static str,
     },
+    /// No store of this kind was compiled in, or there is no such place.
+    Unknown {
+        /// Why not.
+        why: &'static str,
+    },
     /// Longer than the store takes.
     TooLong {
         /// Of what.
@@ -85,6 +90,7 @@ impl fmt::Display for Error {
             }
             Self::Mismatch { what } => write!(f, "the dictionary has another {what}"),
             Self::Corrupt { what } => write!(f, "damaged: {what}"),
+            Self::Unknown { why } => write!(f, "{why}"),
             Self::TooLong { what, bytes, most } => {
                 write!(f, "a {what} of {bytes} bytes; the store takes {most}")
             }

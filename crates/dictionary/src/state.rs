@@ -4,7 +4,7 @@
 //!  "state"      version · filter · hash · seed · keys · rate · shards · clean? · generation
 //!               then for each shard: the generation it was saved in · keys · room for keys · bytes
 //!  "shard/17"   generation · 17 · turn · a .tamis file of the filter's part 17
-//!  "counts"     what has happened
+//!  "counts"     strangers lately asked for · those let in · what has happened
 //! ```
 //!
 //! Words are little-endian. A shard is taken from its note only if the state is clean, the note is of
@@ -149,12 +149,16 @@ pub(crate) fn read_shard<F: Stored>(
     Ok(Made { filter: keyed.into_parts().1, turn: words[2] })
 }
 
-pub(crate) fn counts_bytes(counts: &Counts) -> Vec<u8> {
-    to_bytes(counts.named().map(|(_, count)| count))
+pub(crate) fn counts_bytes(window: (u64, u64), counts: &Counts) -> Vec<u8> {
+    let counts = counts.named().map(|(_, count)| count);
+    to_bytes([window.0, window.1].into_iter().chain(counts))
 }
 
-pub(crate) fn read_counts(bytes: &[u8]) -> Counts {
-    Counts::from_words(&to_words(bytes))
+pub(crate) fn read_counts(bytes: &[u8]) -> ((u64, u64), Counts) {
+    let words = to_words(bytes);
+    let (window, counts) = words.split_at(words.len().min(2));
+    let window = (window.first().copied().unwrap_or(0), window.get(1).copied().unwrap_or(0));
+    (window, Counts::from_words(counts))
 }
 
 fn to_bytes(words: impl IntoIterator<Item = u64>) -> Vec<u8> {

@@ -132,7 +132,7 @@ pub struct Stats {
     pub shards_loaded: usize,
     /// The false positive rate that was asked for.
     pub target_fpr: f64,
-    /// Strangers asked for lately, by this process.
+    /// Strangers asked for lately: some ten thousand.
     pub window_strangers: u64,
     /// Of these, let in by the filter.
     pub window_passed: u64,
@@ -190,6 +190,65 @@ mod tests {
         assert_eq!(window.read(), (15, 10));
         (0..15).for_each(|_| window.add(false, 10));
         assert_eq!(window.read(), (10, 0));
+    }
+
+    #[cfg(feature = "metrics")]
+    #[test]
+    fn metrics_are_heard() {
+        use std::sync::{Arc, Mutex};
+
+        use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, SharedString, Unit};
+
+        #[derive(Default)]
+        struct Ear(Mutex<Vec<(String, Arc<AtomicU64>)>>);
+
+        impl Ear {
+            fn hear(&self, key: &Key) -> Arc<AtomicU64> {
+                let cell = Arc::new(AtomicU64::new(0));
+                self.0.lock().unwrap().push((key.name().to_owned(), Arc::clone(&cell)));
+                cell
+            }
+        }
+
+        impl metrics::Recorder for Ear {
+            fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+            fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+            fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+            fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+                Counter::from_arc(self.hear(key))
+            }
+            fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
+                Gauge::from_arc(self.hear(key))
+            }
+            fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+                Histogram::noop()
+            }
+        }
+
+        let ear = Ear::default();
+        let counts = Counts { lookups: 7, ..Counts::default() };
+        let stats = Stats {
+            counts,
+            keys: 5,
+            capacity: 9,
+            filter_bytes: 64,
+            shards: 16,
+            shards_loaded: 16,
+            target_fpr: 0.01,
+            window_strangers: 200,
+            window_passed: 1,
+            doubtful: 0,
+        };
+        metrics::with_local_recorder(&ear, || stats.publish());
+        let heard = ear.0.lock().unwrap();
+        let value = |name: &str| {
+            let found =
+                heard.iter().find(|(known, _)| known == &format!("tamis_dictionary_{name}"));
+            found.map(|(_, cell)| cell.load(Relaxed))
+        };
+        assert_eq!(value("lookups"), Some(7));
+        assert_eq!(value("window_fpr").map(f64::from_bits), Some(0.005));
+        assert_eq!(heard.len(), counts.named().count() + 6);
     }
 
     #[test]

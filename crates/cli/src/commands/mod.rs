@@ -5,6 +5,7 @@ pub(crate) mod build;
 pub(crate) mod completions;
 pub(crate) mod count;
 mod deny;
+pub(crate) mod dict;
 pub(crate) mod filters;
 pub(crate) mod get;
 pub(crate) mod info;

@@ -14,6 +14,7 @@
 #[cfg(feature = "fjall")]
 mod fjall;
 mod memory;
+mod place;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "redb")]
@@ -26,6 +27,7 @@ use std::ops::RangeInclusive;
 #[cfg(feature = "fjall")]
 pub use self::fjall::FjallStore;
 pub use self::memory::MemoryStore;
+pub use self::place::{AnyStore, create, open};
 #[cfg(feature = "postgres")]
 pub use self::postgres::PostgresStore;
 #[cfg(feature = "redb")]
@@ -121,6 +123,62 @@ pub trait Store: Send + Sync {
 
     /// Writes notes, all or none.
     fn set_notes(&self, notes: &[(&str, &[u8])]) -> Result<(), Error>;
+}
+
+impl<S: Store + ?Sized> Store for Box<S> {
+    fn layout(&self) -> Layout {
+        (**self).layout()
+    }
+
+    fn longest_key(&self) -> usize {
+        (**self).longest_key()
+    }
+
+    fn claim(&self) -> Result<(), Error> {
+        (**self).claim()
+    }
+
+    fn release(&self) {
+        (**self).release();
+    }
+
+    fn get(&self, hi: u64, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        (**self).get(hi, key)
+    }
+
+    fn get_or_keys(
+        &self,
+        hi: u64,
+        key: &[u8],
+        range: RangeInclusive<u64>,
+        see: &mut dyn FnMut(&[u8]),
+    ) -> Result<Option<Vec<u8>>, Error> {
+        (**self).get_or_keys(hi, key, range, see)
+    }
+
+    fn keys(&self, range: RangeInclusive<u64>, see: &mut dyn FnMut(&[u8])) -> Result<(), Error> {
+        (**self).keys(range, see)
+    }
+
+    fn page(&self, after: Option<(u64, &[u8])>, most: usize) -> Result<Vec<Entry>, Error> {
+        (**self).page(after, most)
+    }
+
+    fn apply(&self, changes: &[Change<'_>]) -> Result<Vec<bool>, Error> {
+        (**self).apply(changes)
+    }
+
+    fn settle(&self) -> Result<(), Error> {
+        (**self).settle()
+    }
+
+    fn note(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
+        (**self).note(name)
+    }
+
+    fn set_notes(&self, notes: &[(&str, &[u8])]) -> Result<(), Error> {
+        (**self).set_notes(notes)
+    }
 }
 
 /// `hi`, most significant byte first, and the key: sorts as the pair does.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-use dictionary::store::{Change, Entry, MemoryStore, RedbStore};
+use dictionary::store::{Change, Entry, FjallStore, MemoryStore, RedbStore};
 use dictionary::{Dictionary, Error, Layout, Options, Store};
 use tamis::Broom;
 use tempfile::TempDir;
@@ -62,12 +62,10 @@ impl Home for RedbHome {
     }
 }
 
-#[cfg(feature = "fjall")]
 pub(crate) struct FjallHome(pub(crate) TempDir, pub(crate) Layout);
 
-#[cfg(feature = "fjall")]
 impl Home for FjallHome {
-    type Store = dictionary::store::FjallStore;
+    type Store = FjallStore;
 
     fn create(&self) -> Self::Store {
         Self::Store::create(self.0.path().join("dict"), self.1).unwrap()

@@ -6,4 +6,6 @@ mod crash;
 mod faults;
 mod model;
 mod opening;
+#[cfg(unix)]
+mod servers;
 mod threads;

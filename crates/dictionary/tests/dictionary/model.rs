@@ -118,7 +118,6 @@ fn random_operations_agree_with_a_map_in_redb() {
     }
 }
 
-#[cfg(feature = "fjall")]
 #[test]
 fn random_operations_agree_with_a_map_in_fjall() {
     let effort = Effort::now();

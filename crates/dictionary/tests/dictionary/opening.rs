@@ -3,11 +3,11 @@
 use std::process::Command;
 use std::sync::Arc;
 
-use dictionary::store::{MemoryStore, RedbStore};
+use dictionary::store::{FjallStore, MemoryStore, RedbStore};
 use dictionary::{Dictionary, Error, Layout, Op, Options, Store};
 use tamis::{AdaptiveQuotient, Broom, HashId};
 
-use crate::common::{Dict, Home, LAYOUTS, RedbHome, Watch, Watched, busy_options, key};
+use crate::common::{Dict, FjallHome, Home, LAYOUTS, RedbHome, Watch, Watched, busy_options, key};
 
 const KEYS: u64 = 2000;
 
@@ -165,7 +165,7 @@ fn another_filter_and_another_hash_do_as_well() {
     let options = busy_options(500).with_hash(HashId::Fast);
     let store = MemoryStore::new(Layout::Clustered);
     let dict = Dictionary::<AdaptiveQuotient, _>::create(store.clone(), options).unwrap();
-    (0..700).for_each(|number| drop(dict.put(&key(number), b"x").unwrap()));
+    (0..700).for_each(|number| assert!(!dict.put(&key(number), b"x").unwrap()));
     (1000..9000).for_each(|number| assert!(!dict.contains(&key(number)).unwrap()));
     assert!(dict.stats().counts.repairs > 0);
     assert_eq!(dict.verify().unwrap().missing, 0);
@@ -198,11 +198,10 @@ fn keys_may_be_empty_or_a_mebibyte() {
     }
 }
 
-#[cfg(feature = "fjall")]
 #[test]
 fn fjall_says_what_is_too_long_and_is_locked() {
     for layout in LAYOUTS {
-        let home = crate::common::FjallHome(tempfile::tempdir().unwrap(), layout);
+        let home = FjallHome(tempfile::tempdir().unwrap(), layout);
         let dict = filled(home.create());
         let longest = vec![1; 65_527];
         assert!(!dict.put(&longest, b"").unwrap() && !dict.put(b"", b"empty").unwrap());
@@ -211,8 +210,8 @@ fn fjall_says_what_is_too_long_and_is_locked() {
         assert!(!dict.contains(&[1; 65_528]).unwrap() && dict.contains(&longest).unwrap());
         assert_eq!(dict.get(b"").unwrap().as_deref(), Some(&b"empty"[..]));
         let path = home.0.path().join("dict");
-        assert!(matches!(dictionary::store::FjallStore::open(&path), Err(Error::InUse)));
-        assert!(matches!(dictionary::store::FjallStore::create(&path, layout), Err(Error::Exists)));
+        assert!(matches!(FjallStore::open(&path), Err(Error::InUse)));
+        assert!(matches!(FjallStore::create(&path, layout), Err(Error::Exists)));
         assert_eq!(dict.verify().unwrap().keys, KEYS + 2);
     }
 }

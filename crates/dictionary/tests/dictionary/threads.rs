@@ -16,7 +16,7 @@ use crate::common::{Dict, Home, LAYOUTS, RedbHome, Watch, Watched, busy_options,
 const LASTING: u64 = 500;
 const WRITERS: u64 = 3;
 
-fn crowd<S: Store + 'static>(store: S, policy: Policy, steps: u64, delay: u64) {
+pub(crate) fn crowd<S: Store + 'static>(store: S, policy: Policy, steps: u64, delay: u64) {
     let watch = Arc::new(Watch::default());
     let dict = Dict::create(Watched(store, Arc::clone(&watch)), busy_options(300)).unwrap();
     let dict = dict.with_policy(policy);
