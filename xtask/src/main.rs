@@ -56,7 +56,28 @@ fn root() -> &'static str {
     concat!(env!("CARGO_MANIFEST_DIR"), "/..")
 }
 
+/// Installs the servers that the dictionary is tested with, where that can be done.
+fn servers() {
+    let there = |program: &str| {
+        let folders = std::env::var_os("PATH").unwrap_or_default();
+        let found = std::env::split_paths(&folders).any(|folder| folder.join(program).is_file());
+        let debian = format!("/usr/lib/{program}ql");
+        found || std::path::Path::new(&debian).is_dir()
+    };
+    for (program, package) in [("redis-server", "redis-server"), ("postgres", "postgresql")] {
+        if there(program) {
+            continue;
+        }
+        let mut install = Command::new("apt-get");
+        install.args(["install", "--yes", "--no-install-recommends", package]);
+        if run(install.env("DEBIAN_FRONTEND", "noninteractive")).is_err() || !there(program) {
+            println!("NOT TESTED: the store in {package}, which could not be installed");
+        }
+    }
+}
+
 fn test() -> Result<()> {
+    servers();
     cargo(["fmt", "--all", "--check"])?;
     cargo(["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
     table::check()?;
@@ -71,6 +92,7 @@ fn test() -> Result<()> {
 fn soak() -> Result<()> {
     let mut command = Command::new("cargo");
     command.args(["test", "--locked", "--package", "tamis-conformance", "--package", "tamis-fuzz"]);
+    command.args(["--package", "tamis-dictionary"]);
     tests(command.args(["--no-fail-fast", "--", "--nocapture"]).env("TAMIS_SOAK", "1"))?.close()
 }
 

@@ -1,5 +1,6 @@
 //! The command line: every option, and the words that explain it.
 
+use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::thread::available_parallelism;
@@ -7,6 +8,7 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
+use dictionary::Layout;
 use tamis::plan::{check_fpr, check_keys};
 use tamis::{Capability, HashId, Kind};
 
@@ -48,6 +50,7 @@ pub(crate) enum Command {
     Verify(Verify),
     Filters(Filters),
     Plan(Plan),
+    Dict(Dict),
     Ksat(Ksat),
     /// Measure what each kind of filter costs on this machine
     Bench(bench::Args),
@@ -499,6 +502,113 @@ pub(crate) struct Plan {
     pub(crate) json: bool,
 }
 
+/// Keep keys and values on disk or in a server, exactly, behind a filter that learns
+#[derive(Args, Debug)]
+#[command(after_help = "\
+WHERE is a file that ends in .redb, any other name for a folder (fjall), redis://HOST:PORT/ or
+postgres://USER@HOST/DATABASE; of a server, #NAME at the end says which of its dictionaries. Keys that
+are not there are answered from memory, without touching the store, but for the few that the filter
+lets in; each of these is let in once. One process at a time has a dictionary open.
+
+Examples:
+  tamis dict create --keys 10M stock.redb
+  tamis dict load stock.redb stock.tsv.gz
+  tamis dict get stock.redb apple
+  tamis dict stats stock.redb")]
+pub(crate) struct Dict {
+    #[command(subcommand)]
+    pub(crate) command: DictCommand,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum DictCommand {
+    /// Make an empty dictionary
+    Create(DictCreate),
+    /// Give a key a value
+    Put(DictPut),
+    /// Print each key that is there, a tab and its value; exit status 1 if none is
+    Get(DictKeys),
+    /// Take keys out; exit status 1 if none was there
+    Delete(DictKeys),
+    /// Put every line: a key, a tab and a value
+    Load(DictLoad),
+    /// Tell what has happened, and how large everything is
+    Stats(DictStats),
+    /// Compare the filter with every key of the store
+    Verify(DictVerify),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DictCreate {
+    /// The dictionary
+    #[arg(value_name = "WHERE")]
+    pub(crate) place: String,
+    /// Room for this many keys in the filter, which grows if there are more
+    #[arg(long, value_name = "N", value_parser = keys, default_value = "1e6")]
+    pub(crate) keys: u64,
+    /// The share of strangers for which the store is asked
+    #[arg(long, value_name = "P", value_parser = rate, default_value = "2^-8", allow_negative_numbers = true)]
+    pub(crate) fpr: f64,
+    /// Entries in the order of hashes (`clustered`: a false positive costs one access), or of keys,
+    /// with an index (`secondary`: two)
+    #[arg(long, value_name = "LAYOUT", default_value = "clustered", value_parser = layout())]
+    pub(crate) layout: Layout,
+    /// How keys become numbers: `fast` only where nobody picks keys to hurt you
+    #[arg(long, value_name = "HASH", default_value = "secure", value_parser = hash())]
+    pub(crate) hash: HashId,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DictPut {
+    /// The dictionary
+    #[arg(value_name = "WHERE")]
+    pub(crate) place: String,
+    /// The key
+    pub(crate) key: OsString,
+    /// Its value
+    pub(crate) value: OsString,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DictKeys {
+    /// The dictionary
+    #[arg(value_name = "WHERE")]
+    pub(crate) place: String,
+    /// The keys; without any, the lines of standard input
+    #[arg(value_name = "KEY")]
+    pub(crate) keys: Vec<OsString>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DictLoad {
+    /// The dictionary
+    #[arg(value_name = "WHERE")]
+    pub(crate) place: String,
+    /// Files of lines; `-` or none is standard input
+    #[arg(value_name = "LINES")]
+    pub(crate) lines: Vec<PathBuf>,
+    /// Say nothing but errors
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DictStats {
+    /// The dictionary
+    #[arg(value_name = "WHERE")]
+    pub(crate) place: String,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DictVerify {
+    /// The dictionary
+    #[arg(value_name = "WHERE")]
+    pub(crate) place: String,
+}
+
 /// Solve a formula of random clauses, in a DIMACS file
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -576,6 +686,12 @@ fn need() -> impl TypedValueParser<Value = Need> {
 fn hash() -> impl TypedValueParser<Value = HashId> {
     let names = [HashId::Fast, HashId::Secure].map(HashId::name);
     PossibleValuesParser::new(names).try_map(|name| name.parse::<HashId>())
+}
+
+fn layout() -> impl TypedValueParser<Value = Layout> {
+    let layouts = [Layout::Clustered, Layout::Secondary];
+    PossibleValuesParser::new(layouts.map(Layout::name))
+        .map(move |name| layouts.into_iter().find(|layout| layout.name() == name).expect("one of them"))
 }
 
 fn setting(text: &str) -> anyhow::Result<(String, String)> {

@@ -6,6 +6,7 @@ pub(crate) mod comm;
 pub(crate) mod completions;
 pub(crate) mod count;
 mod deny;
+pub(crate) mod dict;
 pub(crate) mod filters;
 pub(crate) mod get;
 pub(crate) mod info;

@@ -1,0 +1,197 @@
+//! Stores to test with.
+
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+
+use dictionary::store::{Change, Entry, FjallStore, MemoryStore, RedbStore};
+use dictionary::{Dictionary, Error, Layout, Options, Store};
+use tamis::Broom;
+use tempfile::TempDir;
+
+pub(crate) const LAYOUTS: [Layout; 2] = [Layout::Clustered, Layout::Secondary];
+
+pub(crate) type Dict<S> = Dictionary<Broom, S>;
+
+/// Somewhere that a store can be made and opened again.
+pub(crate) trait Home {
+    type Store: Store + 'static;
+    fn create(&self) -> Self::Store;
+    fn open(&self) -> Self::Store;
+}
+
+impl Home for MemoryStore {
+    type Store = Self;
+
+    fn create(&self) -> Self {
+        self.clone()
+    }
+
+    fn open(&self) -> Self {
+        self.clone()
+    }
+}
+
+/// A folder with a file of redb.
+pub(crate) struct RedbHome {
+    pub(crate) folder: TempDir,
+    pub(crate) layout: Layout,
+}
+
+impl RedbHome {
+    pub(crate) fn new(layout: Layout) -> Self {
+        Self { folder: tempfile::tempdir().unwrap(), layout }
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.path().join("dict.redb")
+    }
+}
+
+impl Home for RedbHome {
+    type Store = RedbStore;
+
+    fn create(&self) -> RedbStore {
+        RedbStore::create(self.path(), self.layout).unwrap()
+    }
+
+    fn open(&self) -> RedbStore {
+        RedbStore::open(self.path()).unwrap()
+    }
+}
+
+pub(crate) struct FjallHome(pub(crate) TempDir, pub(crate) Layout);
+
+impl Home for FjallHome {
+    type Store = FjallStore;
+
+    fn create(&self) -> Self::Store {
+        Self::Store::create(self.0.path().join("dict"), self.1).unwrap()
+    }
+
+    fn open(&self) -> Self::Store {
+        Self::Store::open(self.0.path().join("dict")).unwrap()
+    }
+}
+
+/// Room for few keys, and the worst rate that there is: much to repair.
+pub(crate) fn busy_options(keys: u64) -> Options {
+    Options::default().with_keys(keys).with_fpr(0.035)
+}
+
+pub(crate) fn key(number: u64) -> Vec<u8> {
+    format!("key {number}").into_bytes()
+}
+
+/// What the store was asked, and what shall go wrong.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    pub(crate) gets: AtomicU64,
+    pub(crate) scans: AtomicU64,
+    pub(crate) applies: AtomicU64,
+    pub(crate) notes: AtomicU64,
+    /// Fail whatever comes after so many more calls.
+    pub(crate) fuse: Fuse,
+    /// Fail a write, but do it.
+    pub(crate) lie: AtomicU64,
+    /// Take so many microseconds.
+    pub(crate) delay: AtomicU64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Fuse(pub(crate) AtomicU64);
+
+impl Default for Fuse {
+    fn default() -> Self {
+        Self(AtomicU64::new(u64::MAX))
+    }
+}
+
+impl Watch {
+    fn call(&self, counter: &AtomicU64) -> Result<(), Error> {
+        counter.fetch_add(1, SeqCst);
+        std::thread::sleep(Duration::from_micros(self.delay.load(SeqCst)));
+        let left = |left: u64| if left == u64::MAX { None } else { Some(left.saturating_sub(1)) };
+        match self.fuse.0.fetch_update(SeqCst, SeqCst, left) {
+            Ok(0) => Err(Error::store("test", "unreachable")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Gets, scans, writes since the last time.
+    pub(crate) fn take(&self) -> [u64; 3] {
+        [&self.gets, &self.scans, &self.applies].map(|counter| counter.swap(0, SeqCst))
+    }
+}
+
+/// Any store, counted, and failing when told to.
+pub(crate) struct Watched<S>(pub(crate) S, pub(crate) Arc<Watch>);
+
+impl<S: Store> Store for Watched<S> {
+    fn layout(&self) -> Layout {
+        self.0.layout()
+    }
+
+    fn claim(&self) -> Result<(), Error> {
+        self.0.claim()
+    }
+
+    fn release(&self) {
+        self.0.release();
+    }
+
+    fn get(&self, hi: u64, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        self.1.call(&self.1.gets)?;
+        self.0.get(hi, key)
+    }
+
+    fn get_or_keys(
+        &self,
+        hi: u64,
+        key: &[u8],
+        range: RangeInclusive<u64>,
+        see: &mut dyn FnMut(&[u8]),
+    ) -> Result<Option<Vec<u8>>, Error> {
+        self.1.call(&self.1.gets)?;
+        self.0.get_or_keys(hi, key, range, see)
+    }
+
+    fn keys(&self, range: RangeInclusive<u64>, see: &mut dyn FnMut(&[u8])) -> Result<(), Error> {
+        self.1.call(&self.1.scans)?;
+        self.0.keys(range, see)
+    }
+
+    fn page(&self, after: Option<(u64, &[u8])>, most: usize) -> Result<Vec<Entry>, Error> {
+        self.1.call(&self.1.scans)?;
+        self.0.page(after, most)
+    }
+
+    fn apply(&self, changes: &[Change<'_>]) -> Result<Vec<bool>, Error> {
+        self.1.call(&self.1.applies)?;
+        match self.1.lie.swap(0, SeqCst) {
+            0 => self.0.apply(changes),
+            1 => {
+                self.0.apply(changes)?;
+                Err(Error::store("test", "the connection broke after the commit"))
+            }
+            _ => Err(Error::store("test", "the connection broke before the commit")),
+        }
+    }
+
+    fn settle(&self) -> Result<(), Error> {
+        self.1.call(&self.1.notes)?;
+        self.0.settle()
+    }
+
+    fn note(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
+        self.1.call(&self.1.notes)?;
+        self.0.note(name)
+    }
+
+    fn set_notes(&self, notes: &[(&str, &[u8])]) -> Result<(), Error> {
+        self.1.call(&self.1.notes)?;
+        self.0.set_notes(notes)
+    }
+}

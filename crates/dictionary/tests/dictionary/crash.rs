@@ -1,0 +1,139 @@
+//! Killed at any moment: nothing that was acknowledged is lost, and no member is denied.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use conformance::Effort;
+use conformance::keys::Random;
+use dictionary::store::RedbStore;
+use dictionary::{Layout, Op};
+
+use crate::common::{Dict, Home, RedbHome, busy_options, key};
+
+const KEYS: u64 = 300;
+
+/// The value of a key, or that it has none, after a line of the child's was carried out.
+type Write1 = (u64, Option<u64>);
+
+fn parse(line: &str) -> Option<(bool, Vec<Write1>)> {
+    let mut words = line.split_whitespace();
+    let done = match words.next()? {
+        "begin" => false,
+        "done" => true,
+        _ => return None,
+    };
+    let each = words.map(|word| {
+        let (key, value) = word.split_once('=')?;
+        Some((key.parse().ok()?, value.parse().ok()))
+    });
+    Some((done, each.collect::<Option<_>>()?))
+}
+
+#[test]
+fn a_kill_loses_nothing_that_was_acknowledged() {
+    let effort = Effort::now();
+    let mut random = effort.random(11);
+    let kills = effort.times(50, 10_000);
+    let (mut acknowledged, mut unclean) = (0, 0);
+    for layout in [Layout::Clustered, Layout::Secondary] {
+        let home = RedbHome::new(layout);
+        drop(Dict::create(home.create(), busy_options(100)).unwrap());
+        let mut known = HashMap::<u64, u64>::new();
+        for kill in 0..kills / 2 {
+            let mut child = Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "crash::write_until_killed", "--nocapture"])
+                .env("TAMIS_CRASH", home.path())
+                .env("TAMIS_CRASH_SEED", random.word().to_string())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+            // After some lines and a little while: anywhere between two commits.
+            let mut said: Vec<String> =
+                lines.by_ref().map(Result::unwrap).take(2 + random.below(30)).collect();
+            std::thread::sleep(Duration::from_micros(random.below(3000) as u64));
+            child.kill().unwrap();
+            child.wait().unwrap();
+            said.extend(lines.map_while(Result::ok));
+            // What was begun and not done may be there or not, but as a whole.
+            let mut begun = Vec::new();
+            for (done, writes) in said.iter().filter_map(|line| parse(line)) {
+                begun = writes;
+                if done {
+                    acknowledged += 1;
+                    apply(&mut known, &std::mem::take(&mut begun));
+                }
+            }
+            let dict = Dict::open(home.open()).unwrap();
+            unclean += dict.notices().len();
+            let mut found = HashMap::new();
+            for number in 0..KEYS {
+                if let Some(value) = dict.get(&key(number)).unwrap() {
+                    found.insert(number, u64::from_le_bytes(value.try_into().unwrap()));
+                }
+            }
+            if found != known {
+                apply(&mut known, &begun);
+            }
+            assert_eq!(found, known, "kill {kill}");
+            let audit = dict.verify().unwrap();
+            assert_eq!((audit.keys, audit.missing), (known.len() as u64, 0));
+            dict.close().unwrap();
+        }
+    }
+    println!("{kills} kills, {unclean} unclean, {acknowledged} writes acknowledged");
+    assert!(acknowledged > 5 * kills && unclean as u64 > kills / 2);
+}
+
+fn apply(known: &mut HashMap<u64, u64>, writes: &[Write1]) {
+    for (key, value) in writes {
+        match value {
+            Some(value) => known.insert(*key, *value),
+            None => known.remove(key),
+        };
+    }
+}
+
+/// The child of the test above; by itself it does nothing.
+#[test]
+fn write_until_killed() {
+    let Some(path) = std::env::var_os("TAMIS_CRASH") else { return };
+    let seed = std::env::var("TAMIS_CRASH_SEED").unwrap().parse().unwrap();
+    let mut random = Random::new(seed);
+    let dict = Dict::open(RedbStore::open(path).unwrap()).unwrap();
+    println!();
+    loop {
+        let writes: Vec<Write1> = (0..1 + random.below(4))
+            .map(|_| {
+                let value = (random.below(3) > 0).then(|| random.word() >> 1);
+                (random.below(KEYS as usize) as u64, value)
+            })
+            .collect();
+        let said: String = writes
+            .iter()
+            .map(|(key, value)| format!(" {key}={}", value.map_or("-".into(), |v| v.to_string())))
+            .collect();
+        let bytes: Vec<_> = writes
+            .iter()
+            .map(|(number, value)| (key(*number), value.map(u64::to_le_bytes)))
+            .collect();
+        let ops: Vec<_> = bytes
+            .iter()
+            .map(|(key, value)| match value {
+                Some(value) => Op::Put(key, value),
+                None => Op::Delete(key),
+            })
+            .collect();
+        let say = |what: &str| {
+            let mut out = std::io::stdout().lock();
+            out.write_all(format!("{what}{said}\n").as_bytes()).and_then(|()| out.flush()).unwrap();
+        };
+        say("begin");
+        dict.write(&ops).unwrap();
+        say("done");
+        // Some strangers, so that the filter is under repair too.
+        (0..20).for_each(|_| drop(dict.get(&key(1000 + random.below(9000) as u64)).unwrap()));
+    }
+}

@@ -1,0 +1,128 @@
+//! Any sequence of operations agrees with a map in memory.
+
+use std::collections::BTreeMap;
+
+use conformance::Effort;
+use conformance::keys::Random;
+use dictionary::store::MemoryStore;
+use dictionary::{Op, Policy};
+
+use crate::common::{Dict, Home, LAYOUTS, RedbHome, busy_options, key};
+
+/// Random operations on a dictionary and on a map; what they answer is the same.
+pub(crate) fn agree(home: &impl Home, rounds: u64, steps: u64, random: &mut Random) {
+    let mut map = BTreeMap::new();
+    let keys = 60;
+    let mut dict = Dict::create(home.create(), busy_options(keys)).unwrap();
+    for round in 0..rounds {
+        for _ in 0..steps {
+            step(&dict, &mut map, keys as usize, random);
+        }
+        let audit = dict.verify().unwrap();
+        assert_eq!((audit.keys, audit.missing), (map.len() as u64, 0));
+        let mut entries: Vec<_> = dict.iter().map(Result::unwrap).collect();
+        entries.sort();
+        assert!(entries.into_iter().eq(map.clone()), "iteration, round {round}");
+        for (key, value) in &map {
+            assert_eq!(dict.get(key).unwrap().as_ref(), Some(value));
+        }
+        let stats = dict.stats();
+        assert_eq!(stats.counts.missing, 0);
+        assert_eq!(stats.doubtful, 0);
+        dict.close().unwrap();
+        dict = Dict::open(home.open()).unwrap();
+        dict = dict.with_policy(match random.below(3) {
+            0 => Policy::Background,
+            1 => Policy::Off,
+            _ => Policy::Inline,
+        });
+        assert_eq!(dict.notices(), Vec::<String>::new());
+        assert_eq!(dict.stats().counts.lookups, stats.counts.lookups);
+    }
+    let counts = dict.stats().counts;
+    println!("{counts:?}");
+    assert!(counts.false_positives > 0 && counts.repairs > 0);
+}
+
+fn step<S: dictionary::Store + 'static>(
+    dict: &Dict<S>,
+    map: &mut BTreeMap<Vec<u8>, Vec<u8>>,
+    keys: usize,
+    random: &mut Random,
+) {
+    // The filter is for `keys`; with up to three times as many it must grow.
+    let some = |random: &mut Random| match random.below(200) {
+        0 => Vec::new(),
+        _ => key(random.below(4 * keys) as u64),
+    };
+    let value = |random: &mut Random| random.word().to_le_bytes()[..random.below(9)].to_vec();
+    match random.below(20) {
+        0..3 => {
+            let (key, value) = (some(random), value(random));
+            let had = dict.put(&key, &value).unwrap();
+            assert_eq!(map.insert(key, value).is_some(), had);
+        }
+        3..5 => {
+            let key = some(random);
+            assert_eq!(dict.delete(&key).unwrap(), map.remove(&key).is_some());
+        }
+        5 if random.below(4) == 0 => {
+            let batch: Vec<_> =
+                (0..random.below(30)).map(|_| (some(random), value(random))).collect();
+            let ops: Vec<_> = batch
+                .iter()
+                .map(|(key, value)| match value.len() {
+                    0..3 => Op::Delete(key),
+                    _ => Op::Put(key, value),
+                })
+                .collect();
+            let had = dict.write(&ops).unwrap();
+            for (op, had) in ops.iter().zip(had) {
+                let before = match op {
+                    Op::Put(key, value) => map.insert(key.to_vec(), value.to_vec()),
+                    Op::Delete(key) => map.remove(*key),
+                };
+                assert_eq!(before.is_some(), had);
+            }
+        }
+        5..12 => {
+            let key = some(random);
+            assert_eq!(dict.get(&key).unwrap(), map.get(&key).cloned());
+        }
+        _ => {
+            // A stranger, perhaps one that came before.
+            let key = key(1000 + random.below(3000) as u64);
+            assert_eq!(dict.get(&key).unwrap(), None);
+        }
+    }
+}
+
+#[test]
+fn random_operations_agree_with_a_map_in_memory() {
+    let effort = Effort::now();
+    for layout in LAYOUTS {
+        agree(
+            &MemoryStore::new(layout),
+            20,
+            effort.times(20_000, 2_000_000),
+            &mut effort.random(1),
+        );
+    }
+}
+
+#[test]
+fn random_operations_agree_with_a_map_in_redb() {
+    let effort = Effort::now();
+    for layout in LAYOUTS {
+        agree(&RedbHome::new(layout), 4, effort.times(500, 20_000), &mut effort.random(2));
+    }
+}
+
+#[test]
+fn random_operations_agree_with_a_map_in_fjall() {
+    let effort = Effort::now();
+    for layout in LAYOUTS {
+        let home = crate::common::FjallHome(tempfile::tempdir().unwrap(), layout);
+        agree(&home, 4, effort.times(500, 20_000), &mut effort.random(3));
+    }
+}

@@ -1,0 +1,261 @@
+//! Closing and opening: clean, not clean, damaged, another's, in use; and what is too long or too much.
+
+use std::process::Command;
+use std::sync::Arc;
+
+use dictionary::store::{FjallStore, MemoryStore, RedbStore};
+use dictionary::{Dictionary, Error, Layout, Op, Options, Store};
+use tamis::{AdaptiveQuotient, Broom, HashId};
+
+use crate::common::{Dict, FjallHome, Home, LAYOUTS, RedbHome, Watch, Watched, busy_options, key};
+
+const KEYS: u64 = 2000;
+
+fn filled<S: Store + 'static>(store: S) -> Dict<S> {
+    let dict = Dict::create(store, busy_options(KEYS)).unwrap();
+    let keys: Vec<_> = (0..KEYS).map(key).collect();
+    let ops: Vec<_> = keys.iter().map(|key| Op::Put(key, b"value")).collect();
+    dict.write(&ops).unwrap();
+    dict
+}
+
+fn shards(store: &MemoryStore) -> Vec<Vec<u8>> {
+    (0..).map_while(|number| store.note(&format!("shard/{number}")).unwrap()).collect()
+}
+
+fn set_shard(store: &MemoryStore, number: usize, note: &[u8]) {
+    store.set_notes(&[(&format!("shard/{number}"), note)]).unwrap();
+}
+
+/// Opens, finds everything, and returns what it was told.
+fn open_and_check(store: &MemoryStore) -> Vec<String> {
+    let dict = Dict::open(store.clone()).unwrap();
+    assert!((0..KEYS).all(|number| dict.contains(&key(number)).unwrap()));
+    let audit = dict.verify().unwrap();
+    assert_eq!((audit.keys, audit.missing), (KEYS, 0));
+    dict.notices()
+}
+
+#[test]
+fn what_was_learnt_is_kept_and_opening_reads_next_to_nothing() {
+    let (store, watch) = (MemoryStore::new(Layout::Clustered), Arc::new(Watch::default()));
+    let dict = filled(store.clone());
+    let strangers = || (100_000..103_000).map(key);
+    strangers().for_each(|key| assert!(!dict.contains(&key).unwrap()));
+    let learnt = dict.stats().counts;
+    assert!(learnt.repairs > 40);
+    dict.close().unwrap();
+    let dict = Dict::open(Watched(store, Arc::clone(&watch))).unwrap();
+    assert_eq!(watch.take(), [0, 0, 0]);
+    assert_eq!(dict.stats().counts, learnt);
+    assert_eq!((dict.stats().keys, dict.stats().shards_loaded), (KEYS, 0));
+    strangers().for_each(|key| assert!(!dict.contains(&key).unwrap()));
+    let again = dict.stats().counts.false_positives - learnt.false_positives;
+    assert!(again * 10 < learnt.false_positives, "{again} of {}", learnt.false_positives);
+    assert_eq!(watch.take()[0], again);
+}
+
+#[test]
+fn an_unclean_end_costs_one_scan() {
+    let store = MemoryStore::new(Layout::Secondary);
+    std::mem::forget(filled(store.clone()));
+    store.release();
+    let watch = Arc::new(Watch::default());
+    let dict = Dict::open(Watched(store.clone(), Arc::clone(&watch))).unwrap();
+    assert_eq!(watch.take(), [0, 1, 0]);
+    assert_eq!(
+        dict.notices(),
+        ["the dictionary was not closed: its filter was made anew from 2000 keys"]
+    );
+    drop(dict);
+    assert_eq!(open_and_check(&store), Vec::<String>::new());
+}
+
+#[test]
+fn a_damaged_or_foreign_part_is_made_anew() {
+    let store = MemoryStore::new(Layout::Clustered);
+    filled(store.clone()).close().unwrap();
+    let notes = shards(&store);
+    let other = MemoryStore::new(Layout::Clustered);
+    filled(other.clone()).close().unwrap();
+    // Every 97th byte damaged, then cut short, then of another dictionary, part and time.
+    let mut told = Vec::new();
+    for at in (0..notes[3].len()).step_by(97) {
+        let mut note = notes[3].clone();
+        note[at] ^= 0x10;
+        set_shard(&store, 3, &note);
+        let dict = Dict::open(store.clone()).unwrap();
+        assert_eq!(dict.verify().unwrap().missing, 0);
+        // A turn may be any number, and is found out by nothing but the keys: none is missing.
+        told.extend(dict.notices());
+        std::mem::forget(dict);
+        store.release();
+    }
+    assert!(told.len() * 97 > notes[3].len() * 9 / 10, "{} told", told.len());
+    for (note, why) in [
+        (&shards(&other)[3][..], "it is of another dictionary"),
+        (&notes[3][..notes[3].len() - 1], "made anew"),
+        (&notes[3][..10], "it is too short"),
+        (&notes[4], "it is of another time or another part"),
+    ] {
+        set_shard(&store, 3, note);
+        let told = open_and_check(&store);
+        assert!(told.len() == 1 && told[0].contains(why), "{told:?}");
+    }
+    // All of an earlier time: keys that came since are not in them.
+    let dict = Dict::open(store.clone()).unwrap();
+    (0..KEYS).step_by(2).for_each(|number| assert!(dict.delete(&key(number)).unwrap()));
+    dict.close().unwrap();
+    let old = shards(&store);
+    let dict = Dict::open(store.clone()).unwrap();
+    (0..KEYS).step_by(2).for_each(|number| assert!(!dict.put(&key(number), b"").unwrap()));
+    dict.close().unwrap();
+    old.iter().enumerate().for_each(|(number, note)| set_shard(&store, number, note));
+    assert_eq!(open_and_check(&store).len(), old.len());
+}
+
+#[test]
+fn what_is_no_dictionary_or_another_one_is_refused() {
+    let store = MemoryStore::new(Layout::Clustered);
+    assert!(matches!(Dict::open(store.clone()), Err(Error::Missing)));
+    filled(store.clone()).close().unwrap();
+    assert!(matches!(Dict::create(store.clone(), Options::default()), Err(Error::Exists)));
+    let foreign = Dictionary::<AdaptiveQuotient, _>::open(store.clone());
+    assert!(matches!(foreign, Err(Error::Mismatch { .. })));
+    let state = store.note("state").unwrap().unwrap();
+    let mut newer = state.clone();
+    newer[8] = 2;
+    store.set_notes(&[("state", &newer)]).unwrap();
+    let error = Dict::open(store.clone()).unwrap_err();
+    assert_eq!(error.to_string(), "a dictionary of version 2; this program knows version 1");
+    store.set_notes(&[("state", &state[..50])]).unwrap();
+    assert!(matches!(Dict::open(store.clone()), Err(Error::Corrupt { .. })));
+    store.set_notes(&[("state", &state)]).unwrap();
+    assert_eq!(open_and_check(&store), Vec::<String>::new());
+    for bad in [Options::default().with_fpr(0.0), Options::default().with_keys(u64::MAX)] {
+        let store = MemoryStore::new(Layout::Clustered);
+        assert!(matches!(Dict::create(store, bad), Err(Error::Filter(_))));
+    }
+    // Files.
+    let home = RedbHome::new(Layout::Clustered);
+    assert!(matches!(RedbStore::open(home.path()), Err(Error::Missing)));
+    drop(home.create());
+    assert!(matches!(RedbStore::create(home.path(), Layout::Clustered), Err(Error::Exists)));
+    assert!(matches!(Dict::open(home.open()), Err(Error::Missing)));
+    std::fs::write(home.path(), b"no such file").unwrap();
+    assert!(matches!(RedbStore::open(home.path()), Err(Error::Store { .. })));
+}
+
+#[test]
+fn a_second_writer_is_refused() {
+    let store = MemoryStore::new(Layout::Clustered);
+    let dict = filled(store.clone());
+    assert!(matches!(Dict::open(store.clone()), Err(Error::InUse)));
+    dict.close().unwrap();
+    drop(Dict::open(store.clone()).unwrap());
+    let home = RedbHome::new(Layout::Clustered);
+    let dict = filled(home.create());
+    assert!(matches!(RedbStore::open(home.path()), Err(Error::InUse)));
+    dict.close().unwrap();
+    drop(Dict::open(home.open()).unwrap());
+}
+
+#[test]
+fn another_filter_and_another_hash_do_as_well() {
+    let options = busy_options(500).with_hash(HashId::Fast);
+    let store = MemoryStore::new(Layout::Clustered);
+    let dict = Dictionary::<AdaptiveQuotient, _>::create(store.clone(), options).unwrap();
+    (0..700).for_each(|number| assert!(!dict.put(&key(number), b"x").unwrap()));
+    (1000..9000).for_each(|number| assert!(!dict.contains(&key(number)).unwrap()));
+    assert!(dict.stats().counts.repairs > 0);
+    assert_eq!(dict.verify().unwrap().missing, 0);
+    dict.close().unwrap();
+    let dict = Dictionary::<AdaptiveQuotient, _>::open(store).unwrap();
+    assert!((0..700).all(|number| dict.contains(&key(number)).unwrap()));
+}
+
+pub(crate) fn keys_of_all_lengths<S: Store + 'static>(store: S) -> Dict<S> {
+    let dict = Dictionary::<Broom, _>::create(store, Options::default().with_keys(1000)).unwrap();
+    let large = vec![7; 1 << 20];
+    for key in [&[][..], &large, &[0], &[0; 8], &[0xff; 300]] {
+        assert_eq!(dict.get(key).unwrap(), None);
+        assert!(!dict.put(key, &large).unwrap());
+        assert!(dict.put(key, key).unwrap());
+        assert_eq!(dict.get(key).unwrap().as_deref(), Some(key));
+    }
+    assert_eq!(dict.iter().count(), 5);
+    assert_eq!(dict.verify().unwrap().keys, 5);
+    assert!(dict.delete(&[]).unwrap() && dict.delete(&large).unwrap());
+    assert!(!dict.contains(&[]).unwrap() && !dict.contains(&large).unwrap());
+    dict
+}
+
+#[test]
+fn keys_may_be_empty_or_a_mebibyte() {
+    for layout in LAYOUTS {
+        keys_of_all_lengths(MemoryStore::new(layout)).close().unwrap();
+        keys_of_all_lengths(RedbHome::new(layout).create()).close().unwrap();
+    }
+}
+
+#[test]
+fn fjall_says_what_is_too_long_and_is_locked() {
+    for layout in LAYOUTS {
+        let home = FjallHome(tempfile::tempdir().unwrap(), layout);
+        let dict = filled(home.create());
+        let longest = vec![1; 65_527];
+        assert!(!dict.put(&longest, b"").unwrap() && !dict.put(b"", b"empty").unwrap());
+        let error = dict.put(&[1; 65_528], b"").unwrap_err();
+        assert_eq!(error.to_string(), "a key of 65528 bytes; the store takes 65527");
+        assert!(!dict.contains(&[1; 65_528]).unwrap() && dict.contains(&longest).unwrap());
+        assert_eq!(dict.get(b"").unwrap().as_deref(), Some(&b"empty"[..]));
+        let path = home.0.path().join("dict");
+        assert!(matches!(FjallStore::open(&path), Err(Error::InUse)));
+        assert!(matches!(FjallStore::create(&path, layout), Err(Error::Exists)));
+        assert_eq!(dict.verify().unwrap().keys, KEYS + 2);
+    }
+}
+
+/// A file that may not grow: puts go on until one fails, all before it are there afterwards.
+#[cfg(unix)]
+#[test]
+fn a_full_disk_is_an_error_and_loses_nothing() {
+    let home = RedbHome::new(Layout::Clustered);
+    drop(Dict::create(home.create(), busy_options(100)).unwrap());
+    let output = Command::new("sh")
+        .args([
+            "-c",
+            "trap '' XFSZ; ulimit -f 8192; exec \"$0\" --exact opening::fill_the_disk --nocapture",
+        ])
+        .arg(std::env::current_exe().unwrap())
+        .env("TAMIS_FILL", home.path())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let done: u64 = text
+        .lines()
+        .find_map(|line| line.split_once("acknowledged ")?.1.parse().ok())
+        .unwrap_or_else(|| panic!("{text}{}", String::from_utf8_lossy(&output.stderr)));
+    assert!(output.status.success() && done > 10, "{text}");
+    let dict = Dict::open(home.open()).unwrap();
+    assert!((0..done).all(|number| dict.contains(&key(number)).unwrap()));
+    assert_eq!(dict.verify().unwrap().missing, 0);
+}
+
+/// The child of the test above; by itself it does nothing.
+#[test]
+fn fill_the_disk() {
+    let Some(path) = std::env::var_os("TAMIS_FILL") else { return };
+    let dict = Dict::open(RedbStore::open(path).unwrap()).unwrap();
+    let value = vec![1; 100_000];
+    for number in 0.. {
+        match dict.put(&key(number), &value) {
+            Ok(_) => {}
+            Err(Error::Store { store: "redb", .. }) => {
+                println!("\nacknowledged {number}");
+                return;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}

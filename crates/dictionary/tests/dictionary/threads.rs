@@ -1,0 +1,93 @@
+//! Many threads at once, over a store that is slow enough for them to meet.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread;
+
+use conformance::Effort;
+use conformance::keys::Random;
+use dictionary::store::MemoryStore;
+use dictionary::{Op, Policy, Store};
+
+use crate::common::{Dict, Home, LAYOUTS, RedbHome, Watch, Watched, busy_options, key};
+
+/// Keys that are put at first and stay.
+const LASTING: u64 = 500;
+const WRITERS: u64 = 3;
+
+pub(crate) fn crowd<S: Store + 'static>(store: S, policy: Policy, steps: u64, delay: u64) {
+    let watch = Arc::new(Watch::default());
+    let dict = Dict::create(Watched(store, Arc::clone(&watch)), busy_options(300)).unwrap();
+    let dict = dict.with_policy(policy);
+    let keys: Vec<_> = (0..LASTING).map(key).collect();
+    let ops: Vec<_> = keys.iter().map(|key| Op::Put(key, b"stays")).collect();
+    dict.write(&ops).unwrap();
+    watch.delay.store(delay, SeqCst);
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let dict = &dict;
+        let write = |writer| scope.spawn(move || write(dict, writer, steps));
+        let writers: Vec<_> = (0..WRITERS).map(write).collect();
+        for reader in 0..3 {
+            let done = &done;
+            scope.spawn(move || {
+                let mut random = Random::new(100 + reader);
+                while !done.load(SeqCst) {
+                    let lasting = key(random.below(LASTING as usize) as u64);
+                    assert!(dict.contains(&lasting).unwrap(), "a member is denied");
+                    let stranger = key(1_000_000 + random.below(5000) as u64);
+                    assert!(!dict.contains(&stranger).unwrap());
+                }
+            });
+        }
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        done.store(true, SeqCst);
+    });
+    watch.delay.store(0, SeqCst);
+    let audit = dict.verify().unwrap();
+    let counts = dict.stats().counts;
+    println!("{policy:?}: {counts:?}");
+    assert_eq!((audit.missing, counts.missing), (0, 0));
+    assert!(counts.repairs > 0 && counts.growths > 0);
+    dict.close().unwrap();
+}
+
+/// Each writer has keys of its own, and knows what becomes of them.
+fn write<S: Store + 'static>(dict: &Dict<S>, writer: u64, steps: u64) {
+    let mut random = Random::new(writer);
+    let mut map = HashMap::new();
+    for step in 0..steps {
+        let number = 1000 * (writer + 1) + random.below(200) as u64;
+        match random.below(5) {
+            0 | 1 => {
+                let had = dict.put(&key(number), &step.to_le_bytes()).unwrap();
+                assert_eq!(map.insert(number, step).is_some(), had);
+            }
+            2 => assert_eq!(dict.delete(&key(number)).unwrap(), map.remove(&number).is_some()),
+            _ => {
+                let value = map.get(&number).map(|step| step.to_le_bytes().to_vec());
+                assert_eq!(dict.get(&key(number)).unwrap(), value);
+            }
+        }
+    }
+}
+
+#[test]
+fn many_threads_agree_in_memory() {
+    let steps = Effort::now().times(3000, 300_000);
+    for layout in LAYOUTS {
+        for policy in [Policy::Inline, Policy::Background] {
+            crowd(MemoryStore::new(layout), policy, steps, 20);
+            crowd(MemoryStore::new(layout), policy, 10 * steps, 0);
+        }
+    }
+}
+
+#[test]
+fn many_threads_agree_in_redb() {
+    for layout in LAYOUTS {
+        let home = RedbHome::new(layout);
+        crowd(home.create(), Policy::Inline, Effort::now().times(300, 30_000), 0);
+    }
+}
