@@ -207,7 +207,7 @@ impl Shape for XorSatShape {
     }
 }
 
-/// A XORSAT filter.
+/// An XORSAT filter.
 ///
 /// ```
 /// use tamis::{Keyed, XorSat};
