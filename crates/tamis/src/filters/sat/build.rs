@@ -12,7 +12,7 @@ use std::thread;
 use bits::range::mix;
 use ksat::{Formula, GaveUp, Lean, Outcome, Settings, Watch, Why};
 
-use super::clause::{Block, clause, holds};
+use super::clause::{Block, clause, holds, salt};
 use super::{Construction, SatShape};
 use crate::error::Error;
 use crate::filter::Means;
@@ -164,7 +164,7 @@ impl Work<'_> {
             }
         };
         let words = self.pack(vars, &solved);
-        let block = Block { first: 0, vars, seed };
+        let block = Block { first: 0, vars, salt: salt(seed) };
         let digests = self.records.iter().map(|[digest]| *digest);
         let denied = digests.filter(|digest| !holds(self.shape, &words, block, *digest)).collect();
         self.progress.add(keys, (planes - told.into_inner()) as u64);

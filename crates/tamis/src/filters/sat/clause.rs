@@ -5,50 +5,70 @@ use bits::unaligned;
 
 use super::{Construction, SatShape};
 
-/// Planes that are looked at together: seven bytes, so that they begin at the same bit of a byte
+/// Planes that are looked at together: six bytes, so that they begin at the same bit of a byte
 /// as the entry does, and a word from that byte holds them all.
-const CHUNK: usize = 56;
+const CHUNK: usize = 48;
 /// The most literals.
 const MOST: usize = 7;
 /// Draws before positions that will not differ are taken as they are: only a forged file gets there.
 const NONCES: u64 = 256;
 
 /// Where a block's entries are.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Block {
     /// The bit of the table that its first entry begins at.
     pub(super) first: usize,
     /// Variables; behind them is one more entry, with the planes that took other signs.
     pub(super) vars: u64,
-    pub(super) seed: u64,
+    /// What is added to its digests.
+    pub(super) salt: u64,
 }
 
-/// Of a digest and a seed, what the draws start from.
+/// What a block with this seed adds to its digests.
 #[inline(always)]
-fn base(digest: u64, seed: u64) -> u64 {
-    digest.wrapping_add(seed.wrapping_mul(0xd1b5_4a32_d192_ed03))
+pub(super) fn salt(seed: u64) -> u64 {
+    seed.wrapping_mul(0xd1b5_4a32_d192_ed03)
 }
 
-/// 64 bits for each lane: the position from the high ones, signs from the low ones.
+/// 64 bits for a literal of the sliced construction: the position from the high ones, signs from the
+/// low [`CHUNK`]. Both halves of a product, folded: the digest is a hash already, and a full mix for
+/// each literal would double the time of a query.
+#[inline(always)]
+fn fold(base: u64, literal: usize) -> u64 {
+    let product = u128::from(base ^ FACTORS[(literal + 1) % MOST]) * u128::from(FACTORS[literal]);
+    (product >> 64) as u64 ^ product as u64
+}
+
+/// Odd, and otherwise of no meaning.
+const FACTORS: [u64; MOST] = [
+    0xa076_1d64_78bd_642f,
+    0xe703_7ed1_a0b4_28db,
+    0x8ebc_6af0_9c88_c6e3,
+    0x5899_65cc_7537_4cc3,
+    0x1d8e_4e27_c47d_124f,
+    0xeb44_acca_b455_d165,
+    0xd6e8_feb8_6659_fd93,
+];
+
+/// 64 bits for each lane of the others: the position from the high ones, the sign is the lowest.
 #[inline(always)]
 fn draw(base: u64, lane: u64) -> u64 {
     mix(base.wrapping_add((lane + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
 }
 
-/// The signs of a literal in a chunk of planes, from its draw. The low bits of the product depend on
-/// the low bits of the draw, which the position does not.
+/// The signs of a literal in a chunk of planes, from its draw.
 #[inline(always)]
 fn signs(draw: u64, chunk: usize) -> u64 {
     match chunk as u64 {
-        0 => draw.wrapping_mul(0xd6e8_feb8_6659_fd93),
+        0 => draw,
         more => mix(draw.wrapping_add(more.wrapping_mul(0xd1b5_4a32_d192_ed03))),
     }
 }
 
 /// The signs of planes that are marked in `retried` replaced by their second choice: the XOR with
-/// another bit of the word. The bits of one chunk stay independent whichever planes are marked: a
-/// sum of some is zero only if a step of 29 leads from each of them to another, which goes round
-/// all 64, and there are 56.
+/// another bit of the word. The bits of one chunk stay independent whichever planes are marked, of the
+/// others too: a sum of some has none of the 48 left only if a step of 29 leads from each of them to
+/// another, which goes round all 64.
 #[inline(always)]
 pub(super) fn chosen(signs: u64, retried: u64) -> u64 {
     signs ^ (signs.rotate_right(29) & retried)
@@ -84,8 +104,8 @@ impl<const K: usize> Default for Probe<K> {
 impl<const K: usize> Probe<K> {
     #[inline(always)]
     pub(super) fn new(planes: usize, block: Block, digest: u64) -> Self {
-        let base = base(digest, block.seed);
-        let draws = std::array::from_fn(|literal| draw(base, literal as u64));
+        let base = digest.wrapping_add(block.salt);
+        let draws = std::array::from_fn(|literal| fold(base, literal));
         let bits = draws.map(|draw| block.first + scale(draw, block.vars) as usize * planes);
         let retries = block.first + block.vars as usize * planes;
         Self { draws, bits, retries: (block.vars > 0).then_some(retries) }
@@ -102,18 +122,26 @@ impl<const K: usize> Probe<K> {
         let Some(retries) = self.retries else { return false };
         let chunk_holds = |chunk: usize| {
             let from = chunk * CHUNK;
-            let retried = read(words, retries + from);
+            let all = all_of(planes, from);
+            let retried = read(words, retries + from) & all;
             let mut any = 0;
-            for (draw, bit) in self.draws.iter().zip(self.bits) {
-                any |= read(words, bit + from) ^ chosen(signs(*draw, chunk), retried);
+            // Most blocks have none.
+            if retried == 0 {
+                for (draw, bit) in self.draws.iter().zip(self.bits) {
+                    any |= read(words, bit + from) ^ signs(*draw, chunk);
+                }
+            } else {
+                for (draw, bit) in self.draws.iter().zip(self.bits) {
+                    any |= read(words, bit + from) ^ chosen(signs(*draw, chunk), retried);
+                }
             }
-            !any & all_of(planes, from) == 0
+            !any & all == 0
         };
         // Where there is one chunk, no branch depends on the answer.
-        match planes.div_ceil(CHUNK) {
-            1 => chunk_holds(0),
-            chunks => (0..chunks).all(chunk_holds),
+        if planes <= CHUNK {
+            return chunk_holds(0);
         }
+        (0..planes.div_ceil(CHUNK)).all(chunk_holds)
     }
 }
 
@@ -175,7 +203,7 @@ fn holds_otherwise(shape: &SatShape, words: &[u64], block: Block, digest: u64) -
 
 /// A clause of its own in every plane.
 fn holds_multi(k: usize, planes: usize, words: &[u64], block: Block, digest: u64) -> bool {
-    let base = base(digest, block.seed);
+    let base = digest.wrapping_add(block.salt);
     let retries = block.first + block.vars as usize * planes;
     (0..planes).all(|plane| {
         let retried = read(words, retries + plane) & 1 == 1;
@@ -197,7 +225,7 @@ fn holds_single(
     digest: u64,
     sound: impl Fn(u64, u64) -> u64,
 ) -> bool {
-    let literals = literals(base(digest, block.seed), 0, k, block.vars);
+    let literals = literals(digest.wrapping_add(block.salt), 0, k, block.vars);
     (0..planes).step_by(CHUNK).all(|from| {
         let (mut any, mut all) = (0, !0);
         for (position, negated) in &literals[..k] {
@@ -218,7 +246,7 @@ pub(super) fn clause(
     plane: usize,
     retried: bool,
 ) -> [i32; MOST] {
-    let base = base(digest, seed);
+    let base = digest.wrapping_add(salt(seed));
     let k = shape.k as usize;
     let mut clause = [0; MOST];
     let number = |position: u64, negated: bool| {
@@ -229,7 +257,7 @@ pub(super) fn clause(
         Construction::Sliced => {
             let marked = if retried { !0 } else { 0 };
             for (literal, at) in clause[..k].iter_mut().zip(0..) {
-                let draw = draw(base, at);
+                let draw = fold(base, at);
                 let signs = chosen(signs(draw, plane / CHUNK), marked);
                 *literal = number(scale(draw, vars), signs >> (plane % CHUNK) & 1 == 1);
             }

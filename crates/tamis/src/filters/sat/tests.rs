@@ -136,7 +136,7 @@ fn blocks_share_the_entries() {
         assert_eq!(shape.block_bits, 2);
         let filter = build(&shape, &hashes(2, 0..90_000));
         assert_eq!(filter.shape, shape);
-        assert!(filter.shape.efficiency() > efficiency - 0.006, "{}", shape.efficiency());
+        assert!(filter.shape.efficiency() > efficiency - 0.01, "{}", shape.efficiency());
         let two = Sat::build_on(2, shape, &hashes(2, 0..90_000)[..]).unwrap();
         assert!(file(two) == file(filter));
     }
@@ -155,7 +155,7 @@ fn what_does_not_fit_grows() {
         let retries = block.first + block.vars as usize * planes as usize;
         let other = |plane: &usize| bits::set::get(&filter.table, (retries + plane) as u64);
         retried += (0..planes as usize).filter(other).count();
-        seeds += block.seed;
+        seeds += filter.table[0] >> 48;
         grown += filter.shape.entries - shape.entries;
         assert!(filter.extra.is_empty() && filter.shape.entries < 2 * shape.entries);
         assert!((let_in(&filter, 100_000) / shape.figures().fpr - 1.0).abs() < 0.03);
@@ -198,17 +198,18 @@ fn blocks_may_be_as_uneven_as_somebody_makes_them() {
     }
 }
 
-/// Of a chunk's signs no sum is always the same, whichever planes took their other ones.
+/// Of a chunk's signs no sum is always the same, whichever planes took their other ones, and though
+/// the high bits are the position's.
 #[test]
 fn other_signs_are_as_independent() {
     for round in 0..200 {
         let retried =
             bits::range::mix(round) | if round % 2 == 0 { 0 } else { bits::range::mix(!round) };
         // Row j has the bits of the word that plane j's sign is the sum of.
-        let mut rows: Vec<u64> = (0..56)
+        let mut rows: Vec<u64> = (0..48)
             .map(|plane| {
                 let hears = |bit: &u64| clause::chosen(1 << bit, retried) >> plane & 1 == 1;
-                (0..64).filter(hears).fold(0, |row, bit| row | 1 << bit)
+                (0..48).filter(hears).fold(0, |row, bit| row | 1 << bit)
             })
             .collect();
         let mut rank = 0;
@@ -219,7 +220,7 @@ fn other_signs_are_as_independent() {
                 rows.iter_mut().filter(|other| **other & lead != 0).for_each(|other| *other ^= row);
             }
         }
-        assert_eq!(rank, 56, "{retried:x}");
+        assert_eq!(rank, 48, "{retried:x}");
     }
 }
 
