@@ -18,7 +18,7 @@ struct Track {
 
 /// From a thousand keys to so many.
 pub(crate) fn growth(most: u64) -> Result<()> {
-    let strangers = hashes(1, STRANGERS, 2_000_000);
+    let strangers = hashes(1, STRANGERS, 400_000);
     let named = most.to_string();
     let named = [("most", &named[..])];
     let tracks = [

@@ -1,16 +1,16 @@
 //! Ask for a cache line before it is needed.
 
-/// Starts loading the line that holds `words[index]`; nothing happens if there is none.
+/// Starts loading the line that `items[index]` begins in; nothing happens if there is none.
 #[inline(always)]
-pub fn prefetch(words: &[u64], index: usize) {
+pub fn prefetch<T>(items: &[T], index: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let address = words.as_ptr().wrapping_add(index).cast();
+        let address = items.as_ptr().wrapping_add(index).cast();
         // SAFETY: a prefetch never faults and changes nothing that a program can see; the address
         // is computed with wrapping arithmetic and not dereferenced.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address) };
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = (words, index);
+    let _ = (items, index);
 }

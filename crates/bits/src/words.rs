@@ -65,7 +65,8 @@ impl Mapping {
 #[derive(Debug)]
 enum Owner {
     Heap,
-    Anonymous(#[expect(dead_code, reason = "kept for its drop, which unmaps")] MmapMut),
+    /// Boxed, so that [`Words`] are half a cache line.
+    Anonymous(#[expect(dead_code, reason = "kept for its drop, which unmaps")] Box<MmapMut>),
     File(Arc<Mapping>),
 }
 
@@ -96,7 +97,7 @@ impl Words {
             #[cfg(target_os = "linux")]
             let _ = map.advise(memmap2::Advice::HugePage); // a wish: without it all works, slower
             let ptr = NonNull::new(map.as_mut_ptr().cast()).ok_or(too_big)?;
-            return Ok(Self { ptr, len, owner: Owner::Anonymous(map) });
+            return Ok(Self { ptr, len, owner: Owner::Anonymous(Box::new(map)) });
         }
         let layout = Self::layout(len).ok_or(too_big)?;
         // SAFETY: `layout` has a size above zero, since `len` is.

@@ -8,7 +8,7 @@
 //!
 //! | figure | |
 //! | --- | --- |
-//! | bits a key | 1.44 (log2(1/fpr) + log2(1/(1-t)) + i log2(1/t)) in stage i: at 1 % and t = 0.85, 13.3 at first, 14.7 to 17.1 at full stages after 10^7 keys from 10^3, and up to twice that when a stage has just begun |
+//! | bits a key | 1.44 (log2(1/fpr) + log2(1/(1-t)) + i log2(1/t)) in stage i: at 1 % and t = 0.85, 13.3 at first, 14.7 to 17.1 at full stages after 10^7 keys from 10^3, and more than twice that when a stage has just begun |
 //! | cache lines | a stranger: 2 a stage; a member: k of its own stage and 2 of each that is newer |
 //! | building | k bits set a key; a new stage is cleared in one go |
 //!
@@ -37,7 +37,7 @@ const USUAL_TIGHTENING: u64 = 85;
 
 const TIGHTENING: Setting = Setting {
     name: "tightening",
-    takes: "1 to 99: the percent of a stage's rate that the next one has; else 85",
+    takes: "50 to 99: the percent of a stage's rate that the next one has; else 85",
 };
 
 /// Keys of the first stage, and the rate of all.
@@ -62,8 +62,9 @@ impl ScalableBloomShape {
     pub fn new(keys: u64, fpr: f64, tightening: u64) -> Result<Self, Error> {
         crate::plan::check_keys(keys)?;
         crate::plan::check_fpr(fpr)?;
-        if !(1..=99).contains(&tightening) {
-            return Err(Error::Limit { what: "percent of a rate", asked: tightening, most: 99 });
+        if !(50..=99).contains(&tightening) {
+            let why = "a stage has 50 to 99 percent of the rate of the one before";
+            return Err(Error::Unreachable { why });
         }
         let shape = Self { keys, fpr, tightening };
         shape.stage(0).map(|_| shape)
@@ -78,7 +79,7 @@ impl ScalableBloomShape {
         let keys =
             keys.ok_or(Error::Unreachable { why: "that is more keys than any filter takes" })?;
         let (bits, probes) = smallest(keys, rate, &Settings::default())?;
-        if probes as u64 > MAX_PROBES || bits > MAX_BYTES * 8 {
+        if u64::from(probes) > MAX_PROBES || bits > MAX_BYTES * 8 {
             return Err(Error::Unreachable { why: "a stage's rate gets too small" });
         }
         Ok(Stage { bits, probes, keys })
@@ -109,7 +110,7 @@ impl Shape for ScalableBloomShape {
     const SETTINGS: &'static [Setting] = &[TIGHTENING];
 
     fn fit_with(keys: u64, fpr: f64, settings: &Settings) -> Result<Self, Error> {
-        let percent = settings.number(&TIGHTENING, |percent| (1..=99).contains(&percent))?;
+        let percent = settings.number(&TIGHTENING, |percent| (50..=99).contains(&percent))?;
         Self::new(keys, fpr, percent.unwrap_or(USUAL_TIGHTENING))
     }
 
@@ -282,7 +283,7 @@ impl Persist for ScalableBloom {
         let mut fields = from.shape()?;
         let keys = fields.next(0..=MAX_KEYS, "keys of its first stage")?;
         let fpr = f64::from_bits(fields.next(0..=f64::MAX.to_bits(), "false positive rate")?);
-        let tightening = fields.next(1..=99, "percent of a rate")?;
+        let tightening = fields.next(50..=99, "percent of a rate")?;
         let corrupt = |what| Error::from(format::Error::Corrupt { at: 0, what });
         let shape =
             ScalableBloomShape::new(keys, fpr, tightening).map_err(|_| corrupt("no such shape"))?;
@@ -294,8 +295,10 @@ impl Persist for ScalableBloom {
             let keys = keys.ok_or_else(|| corrupt("more keys than any filter takes"))?;
             let bits = fields.next(512..=MAX_BYTES * 8, "number of bits")?;
             let probes = fields.next(1..=MAX_PROBES, "bits a key")? as u32;
-            if bits % 512 != 0 {
-                return Err(corrupt("a stage is not in whole lines"));
+            // No rate takes fewer bits than a fifth of one a key; and the next stage is as large as
+            // the keys of this one say.
+            if bits % 512 != 0 || keys / 8 > bits {
+                return Err(corrupt("a stage has no such size"));
             }
             (room, words) = (room + keys, words.saturating_add(bits / 64));
             stages.push(Stage { bits, probes, keys });

@@ -63,7 +63,7 @@ use bits::packed;
 use bits::select::{Bits, Task, run};
 use format::{Name, Reader, Writer};
 
-use self::segment::{BUCKET_BITS, GROUPS, Layout, MOST, Segment, Starts, VOIDS};
+use self::segment::{BUCKET_BITS, Ends, GROUPS, Layout, MOST, Segment, VOIDS};
 use self::shape::KEYS;
 use super::build_by_inserting;
 use crate::error::{Error, Full};
@@ -73,10 +73,12 @@ use crate::plan::{Figures, MAX_KEYS, Shape};
 
 pub use self::shape::GrowingShape;
 
-const STARTS: Name = Name::new("starts");
+const ENDS: Name = Name::new("ends");
 const TABLE: Name = Name::new("table");
-/// Words that say where a segment's groups begin.
-const STARTS_WORDS: usize = GROUPS / 4;
+/// Keys of a batch that are on their way while as many before them are worked on.
+const LANES: usize = 8;
+/// Words that say where a segment's groups end.
+const ENDS_WORDS: usize = GROUPS / 4;
 
 /// A filter for a set whose size is not known.
 ///
@@ -177,14 +179,23 @@ impl Growing {
         self.shape.generation(depth).layout
     }
 
+    /// Where keys belong, whose lines in the list of segments are asked for.
     #[inline(always)]
-    fn places<const N: usize>(&self, keys: &[Hash]) -> [Place; N] {
-        let mut places = [Place { level: 0, at: 0, depth: 0, bucket: 0, bits: 0 }; N];
+    fn places(&self, keys: &[Hash]) -> [Place; LANES] {
+        let mut places = [Place { level: 0, at: 0, depth: 0, bucket: 0, bits: 0 }; LANES];
         for (place, key) in places.iter_mut().zip(keys) {
             *place = self.place(*key);
-            self.segment(place).fetch(self.layout(place.depth), place.bucket);
+            bits::prefetch(&self.levels[place.level as usize], place.at as usize);
         }
         places
+    }
+
+    /// Asks for the groups of these places.
+    #[inline(always)]
+    fn fetch(&self, places: &[Place]) {
+        for place in places {
+            self.segment(place).fetch(self.layout(place.depth), place.bucket);
+        }
     }
 
     #[inline(always)]
@@ -277,9 +288,6 @@ impl Growing {
     }
 }
 
-/// Keys of a batch that are on their way while as many before them are worked on.
-const LANES: usize = 8;
-
 struct Contains<'a>(&'a Growing, Hash);
 
 impl Task for Contains<'_> {
@@ -288,7 +296,7 @@ impl Task for Contains<'_> {
     #[inline(always)]
     fn work(self, bits: impl Bits) -> bool {
         let place = self.0.place(self.1);
-        self.0.segment(&place).fetch(self.0.layout(place.depth), place.bucket);
+        self.0.fetch(&[place]);
         self.0.has(bits, &place)
     }
 }
@@ -301,10 +309,15 @@ impl Task for ContainsEach<'_> {
     #[inline(always)]
     fn work(self, bits: impl Bits) {
         let Self(filter, keys, out) = self;
-        let mut next = filter.places::<LANES>(keys);
-        for (chunk, out) in out[..keys.len()].chunks_mut(LANES).enumerate() {
+        // One run of keys is answered, the next has its groups asked for, and the one after that its
+        // lines in the list.
+        let run = |number: usize| filter.places(keys.get(number * LANES..).unwrap_or(&[]));
+        let (mut next, mut later) = (run(0), run(1));
+        filter.fetch(&next);
+        for (number, out) in out[..keys.len()].chunks_mut(LANES).enumerate() {
             let places = next;
-            next = filter.places(keys.get((chunk + 1) * LANES..).unwrap_or(&[]));
+            (next, later) = (later, run(number + 2));
+            filter.fetch(&next);
             for (place, out) in places.iter().zip(out) {
                 *out = filter.has(bits, place);
             }
@@ -321,7 +334,10 @@ impl Task for InsertEach<'_> {
     fn work(self, bits: impl Bits) -> Result<(), Full> {
         let Self(filter, keys) = self;
         keys.chunks(LANES).try_for_each(|keys| {
-            filter.places::<LANES>(keys);
+            if keys.len() > 1 {
+                let places = filter.places(keys);
+                filter.fetch(&places[..keys.len()]);
+            }
             keys.iter().try_for_each(|key| filter.put(bits, *key))
         })
     }
@@ -407,14 +423,13 @@ impl Persist for Growing {
     fn write<'a>(&'a self, to: &mut Writer<'a>) {
         let most = self.shape.most().unwrap_or(0);
         to.shape(&[self.shape.keys(), self.shape.fpr().to_bits(), most, self.segments]);
-        // Of each group the entries up to its end: where it begins is where the one before ends.
-        let mut starts = vec![0; self.segments as usize * STARTS_WORDS];
-        for ((_, segment), words) in self.in_order().zip(starts.chunks_mut(STARTS_WORDS)) {
-            for (group, end) in (0..).zip(&segment.starts()[1..]) {
+        let mut ends = vec![0; self.segments as usize * ENDS_WORDS];
+        for ((_, segment), words) in self.in_order().zip(ends.chunks_mut(ENDS_WORDS)) {
+            for (group, end) in (0..).zip(segment.ends()) {
                 packed::set(words, 16, group, (*end).into());
             }
         }
-        to.pieces(STARTS, [starts.into()]);
+        to.pieces(ENDS, [ends.into()]);
         to.pieces(TABLE, self.in_order().map(|(_, segment)| segment.words().into()));
     }
 
@@ -429,33 +444,30 @@ impl Persist for Growing {
             .map_err(|_| corrupt("no such shape"))?;
         let segments = fields.next(shape.base()..=shape.most_segments(), "number of segments")?;
         fields.finish()?;
-        // At most 2^38 segments: no overflow.
-        let ends = from.words(STARTS, segments * STARTS_WORDS as u64)?;
+        // At most 2^39 segments: no overflow.
+        let packed = from.words(ENDS, segments * ENDS_WORDS as u64)?;
         let (depth, split) = shape.round(segments);
         let mut filter = Self { shape, len, segments, depth, split, levels: Vec::new() };
-        let (mut starts, mut words) = (Vec::new(), 0);
-        for (index, ends) in (0..).zip(ends.chunks(STARTS_WORDS)) {
-            let mut of: Starts = [0; GROUPS + 1];
-            for (group, start) in (0..).zip(&mut of[1..]) {
-                *start = packed::get(ends, 16, group) as u16;
-            }
-            let count = u64::from(of[GROUPS]);
-            words += filter.layout(filter.depth_of(index)).words(count);
-            starts.push(of);
+        let (mut ends, mut words) = (Vec::new(), 0);
+        for (index, packed) in (0..).zip(packed.chunks(ENDS_WORDS)) {
+            let of: Ends =
+                std::array::from_fn(|group| packed::get(packed, 16, group as u64) as u16);
+            words += filter.layout(filter.depth_of(index)).words(of[GROUPS - 1].into());
+            ends.push(of);
         }
-        if len > MAX_KEYS || !starts.iter().all(|of| of.is_sorted()) {
-            return Err(corrupt("keys or starts of groups that cannot be").into());
+        if len > MAX_KEYS || !ends.iter().all(|of| of.is_sorted()) {
+            return Err(corrupt("keys or ends of groups that cannot be").into());
         }
         let table = from.words(TABLE, words)?;
         let (mut at, mut end) = (0, filter.shape.base());
-        for (index, of) in (0..).zip(starts) {
+        for (index, of) in (0..).zip(ends) {
             if index == end || index == 0 {
                 end = if index == 0 { end } else { end * 2 };
                 let len = end.min(segments) - index;
                 filter.levels.push(Vec::with_capacity(len as usize));
             }
             let layout = filter.layout(filter.depth_of(index));
-            let words = layout.words(of[GROUPS].into()) as usize;
+            let words = layout.words(of[GROUPS - 1].into()) as usize;
             let segment = Segment::of(table.part(at, words)?, of);
             filter.levels.last_mut().expect("there is a level").push(segment);
             at += words;

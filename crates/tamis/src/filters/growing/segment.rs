@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Bit `i` of `occupied` says that bucket `i` of the group has a run, and the n-th of those has the
-//! group's n-th end. How many entries come before each group is kept apart, in the list of segments,
-//! which is near when a segment is not: so a query goes straight to the line or two of its group. New
+//! group's n-th end. How many entries come before each group is kept in the list of segments, in one line
+//! with where the segment is: so a query goes straight to the line or two of its group. New
 //! entries go to the end of their run: a segment is what its insertions were, in order.
 //!
 //! There is no gap to insert into: what comes after moves on, half of the segment on average. That
@@ -88,14 +88,18 @@ impl Layout {
     }
 }
 
-/// Entries before each group, and of all groups.
-pub(super) type Starts = [u16; GROUPS + 1];
+/// Entries up to and including each group.
+pub(super) type Ends = [u16; GROUPS];
 
+/// One cache line of the list of segments: what a query must know to go to its group.
 #[derive(Clone, Debug, PartialEq)]
+#[repr(align(64))]
 pub(super) struct Segment {
     words: Words,
-    starts: Starts,
+    ends: Ends,
 }
+
+const _: () = assert!(size_of::<Segment>() == 64);
 
 /// Where a group lies: bits, and entries.
 #[derive(Clone, Copy)]
@@ -123,24 +127,24 @@ struct Run {
 
 impl Segment {
     pub(super) fn empty() -> Result<Self, OutOfMemory> {
-        Ok(Self { words: Words::zeroed(0)?, starts: [0; GROUPS + 1] })
+        Ok(Self { words: Words::zeroed(0)?, ends: [0; GROUPS] })
     }
 
     /// Entries in the words of a file, of which there are as many as [`Layout::words`] says. The
-    /// starts ascend from 0.
-    pub(super) fn of(words: Words, starts: Starts) -> Self {
-        Self { words, starts }
+    /// ends of groups ascend.
+    pub(super) fn of(words: Words, ends: Ends) -> Self {
+        Self { words, ends }
     }
 
     /// A segment of these entries with their buckets, which ascend. At most [`MOST`].
     pub(super) fn with(layout: Layout, entries: &[(u32, u64)]) -> Result<Self, OutOfMemory> {
         let words = Words::zeroed(layout.words(entries.len() as u64) as usize)?;
-        let mut segment = Self { words, starts: [0; GROUPS + 1] };
+        let mut segment = Self { words, ends: [0; GROUPS] };
         for (bucket, _) in entries {
-            segment.starts[*bucket as usize / 64 + 1] += 1;
+            segment.ends[*bucket as usize / 64] += 1;
         }
-        for group in 0..GROUPS {
-            segment.starts[group + 1] += segment.starts[group];
+        for group in 1..GROUPS {
+            segment.ends[group] += segment.ends[group - 1];
         }
         for entries in entries.chunk_by(|a, b| a.0 / 64 == b.0 / 64) {
             let group = segment.group(layout, u64::from(entries[0].0));
@@ -160,19 +164,19 @@ impl Segment {
         &self.words
     }
 
-    pub(super) fn starts(&self) -> &Starts {
-        &self.starts
+    pub(super) fn ends(&self) -> &Ends {
+        &self.ends
     }
 
     pub(super) fn count(&self) -> u64 {
-        self.starts[GROUPS].into()
+        self.ends[GROUPS - 1].into()
     }
 
     #[inline(always)]
     fn group(&self, layout: Layout, bucket: u64) -> Group {
         let group = bucket / 64;
-        let start = u64::from(self.starts[group as usize]);
-        let end = u64::from(self.starts[group as usize + 1]);
+        let end = u64::from(self.ends[group as usize]);
+        let start = if group > 0 { self.ends[group as usize - 1].into() } else { 0 };
         Group { bit: group * 64 + start * layout.step(), len: end - start }
     }
 
@@ -327,8 +331,8 @@ impl Segment {
             set::clear(words, end - 1);
         }
         set::set(words, group.bit + bucket % 64);
-        for start in &mut self.starts[bucket as usize / 64 + 1..] {
-            *start += 1;
+        for end in &mut self.ends[bucket as usize / 64..] {
+            *end += 1;
         }
         Ok(())
     }
@@ -366,8 +370,8 @@ impl Segment {
         if run.len == 1 {
             set::clear(words, group.bit + bucket % 64);
         }
-        for start in &mut self.starts[bucket as usize / 64 + 1..] {
-            *start -= 1;
+        for end in &mut self.ends[bucket as usize / 64..] {
+            *end -= 1;
         }
         // Without memory for fewer lines it stays as large as it is.
         let _ = self.resize(layout, self.count());
