@@ -72,7 +72,7 @@ pub(crate) fn run() -> Result<()> {
     let plain = (f64::from(PROBES) * KEYS as f64 / LOAD) as u64;
     let beside = RemovableSpectralBloomShape::new(plain, PROBES, WIDTH, STREAM, KEYS / 5 / 8 + 1)?;
     let more = beside.figures().bytes * 8 / u64::from(WIDTH);
-    for (name, counters) in [("5 for 0.7 keys", plain), ("the memory of recurring minimum", more)] {
+    for (name, counters) in [("a load of 0.7", plain), ("the memory of recurring minimum", more)] {
         for method in ["minimum selection", "minimal increase", "recurring minimum"] {
             if method == "recurring minimum" && counters != more {
                 continue;

@@ -8,15 +8,8 @@ const WINDOW: u64 = 1_000_000;
 const FPR: f64 = 0.01;
 
 pub(crate) fn run() -> Result<()> {
-    let columns = [
-        "turnovers",
-        "keys remembered",
-        "calculated",
-        "measured",
-        "forgotten keys",
-        "denied",
-        "bits a key",
-    ];
+    let columns =
+        ["turnovers", "keys remembered", "calculated", "measured", "forgotten keys", "bits a key"];
     let mut sheet = Sheet::new("survey", "window", &columns);
     let shape = SlidingShape::fit(WINDOW, FPR)?;
     let bits = shape.figures().bits_per_key();
@@ -41,11 +34,6 @@ pub(crate) fn run() -> Result<()> {
         } else {
             String::new()
         };
-        // Every key of the window.
-        let inside = WINDOW.min(pushed);
-        let members = hashes(300, pushed - inside, inside);
-        let denied = ((1.0 - share_of_yes(&filter, &members)) * inside as f64).round() as u64;
-        assert_eq!(denied, 0, "keys of the window are denied");
         let turnovers = pushed as f64 / WINDOW as f64;
         sheet.row(&[
             &format!("{turnovers:.4}"),
@@ -53,7 +41,6 @@ pub(crate) fn run() -> Result<()> {
             &format!("{:.3} %", rate * 100.0),
             &format!("{:.3} %", yes * 100.0),
             &old,
-            &denied,
             &format!("{bits:.2}"),
         ]);
         if turnovers <= 3.0 {

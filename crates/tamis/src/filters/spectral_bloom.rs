@@ -14,7 +14,7 @@
 //! | --- | --- |
 //! | bits a key | c times Bloom's: 77 at 1 % with c = 8 |
 //! | cache lines | k |
-//! | wrong counts | at k = 5 and 0.7 places a counter: 2.0 % of keys where all come as often, 0.7 % where few come most of the time |
+//! | wrong counts | at k = 5 and 0.7 places a counter: 1.9 % of keys where all come as often, 0.7 % where few come most of the time |
 //!
 //! It is made for a number of *different* keys; each may come as often as it likes. It counts those that it
 //! could tell were new, so a few more than it is made for may come before it is full. A counter that reaches

@@ -179,8 +179,8 @@ impl Layout {
         let mut padded = [0; WORDS + 1];
         padded[..WORDS].copy_from_slice(bin);
         let (mut slot, mut bit) = (0, self.slot_bit(0));
-        for i in 0..self.index().div_ceil(64) {
-            let mut marks = bin[i] & mask((self.index() - 64 * i).min(64) as u32);
+        for (i, word) in bin.iter().enumerate().take(self.index().div_ceil(64)) {
+            let mut marks = word & mask((self.index() - 64 * i).min(64) as u32);
             while marks != 0 && slot < self.slots {
                 let value = window(&padded, bit) & mask(self.width);
                 each(64 * i + marks.trailing_zeros() as usize, value, self.stamp(value));

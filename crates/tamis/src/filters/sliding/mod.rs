@@ -664,7 +664,9 @@ mod tests {
         settings.set("ticks", "8");
         let shape = SlidingShape::fit_with(100_000, 0.01, &settings).unwrap();
         let mut filter = Sliding::new(shape).unwrap();
-        (0..50_000).for_each(|number| drop(filter.push(key(number))));
+        for number in 0..50_000 {
+            filter.push(key(number));
+        }
         let mut now = 0;
         for _ in 0..1 << EPOCH {
             now += 1;
