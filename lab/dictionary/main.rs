@@ -243,9 +243,13 @@ fn measure(
         ];
         let file = |what: &str| format!("{name}-{}-{what}", strangers.name());
         let mut sheet = Sheet::new("dictionary", file("speed"), &columns);
-        let mut tail = Sheet::new("dictionary", file("p99"), &["before the store", "us added", "p99 us"]);
-        let mut learning =
-            Sheet::new("dictionary", file("accesses"), &["before the store", "tenth", "accesses a stranger"]);
+        let mut tail =
+            Sheet::new("dictionary", file("p99"), &["before the store", "us added", "p99 us"]);
+        let mut learning = Sheet::new(
+            "dictionary",
+            file("accesses"),
+            &["before the store", "tenth", "accesses a stranger"],
+        );
         let (mut speeds, mut tails, mut learnt) = (Vec::new(), Vec::new(), Vec::new());
         for before in Before::ALL {
             let (mut speed, mut p99) = (Vec::new(), Vec::new());
@@ -255,7 +259,14 @@ fn measure(
                 let mean = run.tenths.iter().sum::<f64>() / run.tenths.len() as f64;
                 let (rate, [p50, tail_us]) = (run.per_second.round(), [run.p50, run.p99]);
                 let cells = [p50, tail_us].map(|us| format!("{us:.1}"));
-                sheet.row(&[&before.name(), delay, &rate, &cells[0], &cells[1], &format!("{mean:.4}")]);
+                sheet.row(&[
+                    &before.name(),
+                    delay,
+                    &rate,
+                    &cells[0],
+                    &cells[1],
+                    &format!("{mean:.4}"),
+                ]);
                 tail.row(&[&before.name(), delay, &cells[1]]);
                 speed.push((*delay as f64, run.per_second));
                 p99.push((*delay as f64, tail_us));
@@ -274,7 +285,13 @@ fn measure(
         let (us, tenths) = ("microseconds added to an access", "tenth of the queries");
         sheet.finish(&title("queries a second"), us, "queries a second", true, speeds)?;
         tail.finish(&title("the slowest of a hundred"), us, "microseconds", true, tails)?;
-        learning.finish(&title("accesses a stranger"), tenths, "accesses a stranger", true, learnt)?;
+        learning.finish(
+            &title("accesses a stranger"),
+            tenths,
+            "accesses a stranger",
+            true,
+            learnt,
+        )?;
     }
     Ok(())
 }

@@ -690,8 +690,9 @@ fn hash() -> impl TypedValueParser<Value = HashId> {
 
 fn layout() -> impl TypedValueParser<Value = Layout> {
     let layouts = [Layout::Clustered, Layout::Secondary];
-    PossibleValuesParser::new(layouts.map(Layout::name))
-        .map(move |name| layouts.into_iter().find(|layout| layout.name() == name).expect("one of them"))
+    PossibleValuesParser::new(layouts.map(Layout::name)).map(move |name| {
+        layouts.into_iter().find(|layout| layout.name() == name).expect("one of them")
+    })
 }
 
 fn setting(text: &str) -> anyhow::Result<(String, String)> {

@@ -63,11 +63,12 @@
 //! again, a small cache of them before a static filter does as well. It pays where a miss is dear, strangers
 //! are many, and some of them persistent.
 //!
-//! `dictionary.rs` has the operations, `shard.rs` the locks, `state.rs` what is noted in the store,
+//! `engine.rs` has the operations, `shard.rs` the locks, `state.rs` what is noted in the store,
 //! [`store`] the stores. Bender, Farach-Colton, Goswami, Johnson, McCauley, Singh, *Bloom Filters, Adaptivity, and
 //! the Dictionary Problem*, 2018.
 
 mod dictionary;
+mod engine;
 mod error;
 mod shard;
 mod state;

@@ -74,8 +74,8 @@ counters! {
     reads_repair,
     /// To sweep.
     reads_sweep,
-    /// To make parts of the filter larger, or anew.
-    reads_rebuild,
+    /// To load parts of the filter, to make them larger, or anew.
+    reads_filter,
     /// To put and delete, batches counted once.
     writes,
 }

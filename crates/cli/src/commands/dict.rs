@@ -62,8 +62,7 @@ fn with<T>(place: &str, work: impl FnOnce(&Dict) -> Result<T>) -> Result<T> {
 }
 
 fn create(args: &DictCreate) -> Result<()> {
-    let options =
-        Options::default().with_keys(args.keys).with_fpr(args.fpr).with_hash(args.hash);
+    let options = Options::default().with_keys(args.keys).with_fpr(args.fpr).with_hash(args.hash);
     let store = store::create(&args.place, args.layout);
     let dict = at(&args.place, store.and_then(|store| Dict::create(store, options)))?;
     at(&args.place, dict.close())
@@ -192,8 +191,8 @@ fn stats(args: &DictStats) -> Result<()> {
 fn table(stats: &Stats, layout: &str, bits: Option<f64>) -> String {
     let counts = &stats.counts;
     let rate = |rate: Option<f64>| rate.map_or("-".to_owned(), show_rate);
-    let reads = [counts.reads_lookup, counts.reads_repair, counts.reads_sweep, counts.reads_rebuild];
-    let [lookup, repair, sweep, rebuild] = reads;
+    let reads = [counts.reads_lookup, counts.reads_repair, counts.reads_sweep, counts.reads_filter];
+    let [lookup, repair, sweep, filter] = reads;
     let bits = bits.map_or("-".into(), |bits| format!("{bits:.2}"));
     let rows = [
         ("keys", format!("{} of {} that there is room for", stats.keys, stats.capacity)),
@@ -215,7 +214,7 @@ fn table(stats: &Stats, layout: &str, bits: Option<f64>) -> String {
         ("  to find", lookup.to_string()),
         ("  to repair", repair.to_string()),
         ("  to sweep", sweep.to_string()),
-        ("  to rebuild", rebuild.to_string()),
+        ("  for the filter", filter.to_string()),
         ("  to write", counts.writes.to_string()),
         ("growths", counts.growths.to_string()),
         ("rebuilds", counts.rebuilds.to_string()),

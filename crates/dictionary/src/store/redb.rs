@@ -190,35 +190,40 @@ impl Store for RedbStore {
 
     fn apply(&self, changes: &[Change<'_>]) -> Result<Vec<bool>, Error> {
         let transaction = self.database.begin_write().map_err(failed)?;
-        let mut had = Vec::with_capacity(changes.len());
+        let mut had = vec![false; changes.len()];
+        // In the order of the tree neighbours share pages; changes of one key keep theirs.
+        let mut order: Vec<usize> = (0..changes.len()).collect();
         match self.layout {
             Layout::Clustered => {
+                order.sort_by_key(|at| (changes[*at].hi, changes[*at].key));
                 let mut table = transaction.open_table(CLUSTERED).map_err(failed)?;
-                for Change { hi, key, value, .. } in changes {
-                    let key = joined(*hi, key);
+                for at in order {
+                    let Change { hi, key, value, .. } = changes[at];
+                    let key = joined(hi, key);
                     let before = match value {
                         Some(value) => table.insert(&*key, value),
                         None => table.remove(&*key),
                     };
-                    had.push(before.map_err(failed)?.is_some());
+                    had[at] = before.map_err(failed)?.is_some();
                 }
             }
             Layout::Secondary => {
+                order.sort_by_key(|at| changes[*at].key);
                 let mut entries = transaction.open_table(ENTRIES).map_err(failed)?;
                 let mut index = transaction.open_table(INDEX).map_err(failed)?;
-                for Change { hi, key, value, .. } in changes {
+                for at in order {
+                    let Change { hi, key, value, .. } = changes[at];
                     let before = match value {
                         Some(value) => entries.insert(key, value),
                         None => entries.remove(key),
                     };
-                    let before = before.map_err(failed)?.is_some();
-                    let place = joined(*hi, key);
-                    match (value, before) {
+                    had[at] = before.map_err(failed)?.is_some();
+                    let place = joined(hi, key);
+                    match (value, had[at]) {
                         (Some(_), false) => drop(index.insert(&*place, ()).map_err(failed)?),
                         (None, true) => drop(index.remove(&*place).map_err(failed)?),
                         _ => {}
                     }
-                    had.push(before);
                 }
             }
         }

@@ -57,7 +57,7 @@ fn count<S: Store + 'static>(store: S) {
     assert!(after.sweeps > 0, "no sweep was due");
     // Those that the dictionary counts itself are the same.
     let ours = |counts: dictionary::Counts| {
-        counts.reads_lookup + counts.reads_repair + counts.reads_sweep + counts.reads_rebuild
+        counts.reads_lookup + counts.reads_repair + counts.reads_sweep + counts.reads_filter
     };
     assert_eq!(ours(after) - ours(before), gets + scans);
     let stats = dict.stats();
