@@ -35,7 +35,7 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    Build(Build),
+    Build(Box<Build>),
     Query(Query),
     Add(Add),
     Remove(Remove),
