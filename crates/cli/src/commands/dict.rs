@@ -27,37 +27,35 @@ pub(crate) fn run(command: &DictCommand) -> Result<bool> {
     }
 }
 
-/// What the dictionary said, after the name of the place.
-fn at<T>(place: &str, result: Result<T, dictionary::Error>) -> Result<T> {
-    // A password has no business in a message.
-    let shown = match (place.find("://"), place.rfind('@')) {
+/// The place as messages name it: a password has no business there.
+fn shown(place: &str) -> String {
+    match (place.find("://"), place.rfind('@')) {
         (Some(start), Some(end)) if start < end => {
             format!("{}{}", &place[..start + 3], &place[end + 1..])
         }
         _ => place.to_owned(),
-    };
-    result.map_err(|error| failure(shown, &error))
-}
-
-fn open(place: &str) -> Result<Dict> {
-    let dict = at(place, store::open(place).and_then(Dict::open))?;
-    dict.notices().iter().for_each(|notice| output::say(format_args!("{place}: {notice}")));
-    Ok(dict)
-}
-
-fn close(place: &str, dict: Dict, told: usize) -> Result<()> {
-    for notice in dict.notices().iter().skip(told) {
-        output::say(format_args!("{place}: {notice}"));
     }
-    at(place, dict.close())
+}
+
+/// What the dictionary said, after the name of the place.
+fn at<T>(place: &str, result: Result<T, dictionary::Error>) -> Result<T> {
+    result.map_err(|error| failure(shown(place), &error))
+}
+
+fn tell(place: &str, notices: &[String]) {
+    for notice in notices {
+        output::say(format_args!("{}: {notice}", shown(place)));
+    }
 }
 
 /// Opens, works and closes; a failure of the work is told rather than one of the closing.
 fn with<T>(place: &str, work: impl FnOnce(&Dict) -> Result<T>) -> Result<T> {
-    let dict = open(place)?;
-    let told = dict.notices().len();
+    let dict = at(place, store::open(place).and_then(Dict::open))?;
+    let told = dict.notices();
+    tell(place, &told);
     let done = work(&dict);
-    let closed = close(place, dict, told);
+    tell(place, &dict.notices()[told.len()..]);
+    let closed = at(place, dict.close());
     done.and_then(|done| closed.map(|()| done))
 }
 
@@ -145,7 +143,7 @@ fn load(args: &DictLoad) -> Result<()> {
     if !args.quiet {
         let seconds = start.elapsed().as_secs_f64();
         let rate = loaded as f64 / seconds;
-        let place = &args.place;
+        let place = shown(&args.place);
         output::say(format_args!(
             "{place}: {loaded} lines, {new} new keys; {seconds:.1} s, {rate:.0} lines/s"
         ));
@@ -155,7 +153,7 @@ fn load(args: &DictLoad) -> Result<()> {
 
 fn verify(args: &DictVerify) -> Result<bool> {
     let audit = with(&args.place, |dict| at(&args.place, dict.verify()))?;
-    let (place, keys, ghosts) = (&args.place, audit.keys, audit.ghosts);
+    let (place, keys, ghosts) = (shown(&args.place), audit.keys, audit.ghosts);
     if audit.missing > 0 {
         bail!("{place}: the filter denied {} of {keys} keys; it was made anew", audit.missing);
     }

@@ -39,7 +39,6 @@ macro_rules! missing {
 /// A new store: a file that ends in `.redb`, else a folder, `redis://HOST/` or `postgres://HOST/BASE`;
 /// of a server, `#NAME` says which of its dictionaries.
 pub fn create(place: &str, layout: Layout) -> Result<AnyStore, Error> {
-    let _ = layout;
     match kind(place) {
         #[cfg(feature = "redb")]
         Kind::Redb => Ok(Box::new(super::RedbStore::create(place, layout)?)),
