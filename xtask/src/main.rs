@@ -40,9 +40,11 @@ fn main() -> Result<()> {
                     .chain(flags),
             )
         }
-        "lab" => ["survey", "slides", "tinyset", "static", "sat"].into_iter().try_for_each(|paper| {
-            cargo(["run", "--release", "--package", "tamis-lab", "--bin", paper])
-        }),
+        "lab" => {
+            ["survey", "slides", "tinyset", "static", "sat"].into_iter().try_for_each(|paper| {
+                cargo(["run", "--release", "--package", "tamis-lab", "--bin", paper])
+            })
+        }
         "table" => table::write(),
         _ => {
             print!("{HELP}");
@@ -68,6 +70,8 @@ fn servers() {
         if there(program) {
             continue;
         }
+        // Lists of packages may be missing on a fresh machine; if they cannot be had, the rest says so.
+        let _ = run(Command::new("apt-get").args(["update", "--quiet"]));
         let mut install = Command::new("apt-get");
         install.args(["install", "--yes", "--no-install-recommends", package]);
         if run(install.env("DEBIAN_FRONTEND", "noninteractive")).is_err() || !there(program) {
