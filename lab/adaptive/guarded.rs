@@ -165,6 +165,8 @@ impl Inside {
             most_bits = most_bits.max(extended);
             most_salts = most_salts.max(head >> 1 & 63);
         }
+        // Of wide remainders 8 bits are in the line; who has these in common with a key looks further.
+        let far = if r > 12 { used as f64 / 256.0 } else { 0.0 };
         let width = r as u32 + 23;
         let overflow = section(&words, "overflow")?.as_chunks::<8>().0;
         let fill = |line: &[u64; 8]| {
@@ -178,7 +180,7 @@ impl Inside {
             bits,
             most_bits,
             most_salts,
-            lines: 1.0 + asked_outside as f64 / (bins * u64::from(b)) as f64,
+            lines: 1.0 + (asked_outside as f64 + far) / (bins * u64::from(b)) as f64,
             fill: (sum as f64 / overflow.len() as f64, most, u64::from(511 / width)),
         })
     }

@@ -207,7 +207,7 @@ fn outside(shape: &BroomShape) -> f64 {
 
 /// Lemmas 5 to 10: fresh strangers without end. Rates in windows, what a sweep takes, what bins learn.
 fn sustained(claims: &mut Claims) -> Result<()> {
-    const WINDOWS: u64 = 64;
+    const WINDOWS: u64 = 32;
     let columns =
         ["filter", "window", "let in / eps", "sweeps", "bits learnt a key", "most in a bin"];
     let mut sheet = Sheet::new("adaptive", "sustained", &columns);
