@@ -40,11 +40,11 @@ fn main() -> Result<()> {
                     .chain(flags),
             )
         }
-        "lab" => {
-            ["survey", "slides", "tinyset", "static", "sat"].into_iter().try_for_each(|paper| {
+        "lab" => ["survey", "slides", "tinyset", "static", "sat", "adaptive", "dictionary"]
+            .into_iter()
+            .try_for_each(|paper| {
                 cargo(["run", "--release", "--package", "tamis-lab", "--bin", paper])
-            })
-        }
+            }),
         "table" => table::write(),
         _ => {
             print!("{HELP}");
