@@ -173,7 +173,7 @@ struct Cache {
 impl Cache {
     /// Whether it was there; now it is.
     fn touch(&mut self, x: Hash) -> bool {
-        let at = (u128::from(x.lo) * self.sets.len() as u128 >> 64) as usize;
+        let at = ((u128::from(x.lo) * self.sets.len() as u128) >> 64) as usize;
         let set = &mut self.sets[at];
         let place = set.iter().position(|digest| *digest == x.hi);
         set[..=place.unwrap_or(7)].rotate_right(1);

@@ -81,7 +81,7 @@ impl Random {
     }
 
     fn below(&mut self, most: u64) -> u64 {
-        (u128::from(self.word()) * u128::from(most) >> 64) as u64
+        ((u128::from(self.word()) * u128::from(most)) >> 64) as u64
     }
 
     fn share(&mut self) -> f64 {
