@@ -29,7 +29,9 @@ pub fn all(args: &Args) -> Vec<Box<dyn Contender>> {
             "growable-bloom-filter from 1000",
             move |members| {
                 let mut filter = GrowableBloom::new(fpr, FIRST as usize);
-                members.iter().for_each(|key| drop(filter.insert(key)));
+                for key in members {
+                    filter.insert(key);
+                }
                 Ok(filter)
             },
             // It does not say; nearly all that it would write is its bits.
