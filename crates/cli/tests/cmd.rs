@@ -13,6 +13,8 @@ fn cmd() {
 fn readme() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("readme");
     let files = folder.join("README.in");
+    // What an earlier run made would be in the way.
+    let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&files).unwrap();
     fs::copy("../../README.md", folder.join("README.md")).unwrap();
     for file in fs::read_dir("tests/cmd/surface.in").unwrap() {
