@@ -14,7 +14,7 @@ use crate::input::{Batch, Keys};
 use crate::number::show_rate;
 use crate::{output, store};
 
-/// Lines that are remembered unless something else is asked for: 36 MB at the usual rate.
+/// Lines that are remembered unless something else is asked for: 40 MiB at the usual rate.
 const WINDOW: u64 = 10_000_000;
 /// The share of new lines that are lost unless something else is asked for.
 const FPR: f64 = 1e-6;

@@ -25,7 +25,7 @@
 //!
 //! Cohen, Matias, *Spectral Bloom Filters*, 2003. Differences: there the keys beside go to a second, smaller
 //! filter of the same kind. Such a filter takes some keys for its own that were never put there, and then
-//! counts them too low: 14 of 20,000 by experiment. So here they are told by 64 bits of their hash and their bucket by
+//! counts them too low. So here they are told by 64 bits of their hash and their bucket by
 //! the others, which takes no more memory than half as many counters again. A bucket that is full takes no more,
 //! and its keys are counted by their lowest counters; merging forgets what is beside.
 

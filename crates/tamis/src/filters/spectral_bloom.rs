@@ -21,8 +21,7 @@
 //! its largest value sticks there, and the count is then told as more than 2^c - 2.
 //!
 //! It cannot forget: a counter is the largest of several counts, not their sum, and lowering it would deny
-//! others. Deleting half of the keys denied more than half of those that stayed, by experiment. It cannot
-//! merge either: the larger of two counters may be too low for a key that is in both.
+//! others. It cannot merge either: the larger of two counters may be too low for a key that is in both.
 //! [`RemovableSpectralBloom`](super::RemovableSpectralBloom) can both, and is wrong more often.
 //!
 //! Cohen, Matias, *Spectral Bloom Filters*, 2003. Differences: counters are of one width, where the paper packs
