@@ -4,6 +4,7 @@ use std::io::{IsTerminal, stderr, stdout};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use tamis::{Progress, Search};
 
 use crate::input::Keys;
 
@@ -35,8 +36,24 @@ pub(crate) fn solving(keys: u64, quiet: bool) -> ProgressBar {
         return ProgressBar::hidden();
     }
     let bar = ProgressBar::new(keys);
-    let template = "{msg:9} {wide_bar} {human_pos} of {human_len} keys, {per_sec}, {eta} left";
+    let template =
+        "{msg:9} {wide_bar} {human_pos} of {human_len} keys, {per_sec}, {eta} left{prefix}";
     start(bar, template, "solving")
+}
+
+/// Moves that bar, and tells how a search goes.
+pub(crate) fn show(bar: &ProgressBar, now: &Progress) {
+    bar.set_length(now.keys);
+    bar.set_position(now.placed);
+    if let Some(search) = &now.search {
+        bar.set_prefix(describe(search));
+    }
+}
+
+fn describe(search: &Search) -> String {
+    let Search { solved, formulas, reseeds, efficiency, .. } = search;
+    let anew = if *reseeds == 1 { "" } else { "s" };
+    format!("; {solved} of {formulas} planes, efficiency {efficiency:.3}, {reseeds} reseed{anew}")
 }
 
 /// As [`bar`], for a command whose answers would be mixed up with it on the same terminal.

@@ -363,7 +363,7 @@ fn json_has_the_fields_that_were_promised() {
     sandbox.ok("build keys -q -o f");
     fields(
         "info f --json",
-        &["filter", "keys", "bytes", "bits_per_key", "fpr", "hash", "capabilities"],
+        &["filter", "keys", "bytes", "bits_per_key", "fpr", "efficiency", "hash", "capabilities"],
     );
     let plan = ["filter", "keys", "fpr", "bytes", "bits_per_key", "reason"];
     fields("plan --keys 1M --json", &plan);
@@ -628,23 +628,28 @@ fn a_static_kind_reads_its_keys_once_and_tells_of_duplicates() {
 
 #[test]
 fn neither_threads_nor_a_limit_of_memory_show_in_a_static_filter() {
-    let sandbox = Sandbox::new(&[("keys", &words(5_000_000))]);
-    // It would search for minutes.
-    for kind in static_kinds().filter(|kind| *kind != Kind::Sat) {
-        let build = format!("build --u64 --filter {kind} --seed {SEED} -q -o");
-        sandbox.ok(&format!("{build} expected --threads 1 keys"));
+    let sandbox = Sandbox::new(&[("keys", &words(5_000_000)), ("few", &words(300_000))]);
+    for kind in static_kinds() {
+        // One that searches would do so for minutes.
+        let (keys, set, tight) = match kind {
+            Kind::Sat => ("few", "--k 3 --efficiency 0.6 --fpr 50%", 40),
+            _ => ("keys", "", 45),
+        };
+        let build = format!("build --u64 --filter {kind} {set} --seed {SEED} -q -o");
+        sandbox.ok(&format!("{build} expected --threads 1 {keys}"));
         let expected = fs::read(sandbox.path("expected")).unwrap();
         for means in ["--threads 2", "--threads 3 --max-memory 1GiB --scratch ."] {
-            sandbox.ok(&format!("{build} got keys {means}"));
+            sandbox.ok(&format!("{build} got {keys} {means}"));
             assert!(fs::read(sandbox.path("got")).unwrap() == expected, "{kind} {means}");
         }
         // Too little memory is told, and what is told to be enough is.
-        let message = sandbox.error(&format!("{build} x --threads 2 --max-memory 45MiB keys"));
+        let message =
+            sandbox.error(&format!("{build} x --threads 2 --max-memory {tight}MiB {keys}"));
         let enough =
             message.strip_prefix("the build takes ").and_then(|rest| rest.split_once(" MiB"));
         let (enough, rest) = enough.expect("the memory that it takes");
-        assert_eq!(rest, " of memory, more than the 45 MiB of --max-memory");
-        sandbox.ok(&format!("{build} got --threads 2 --max-memory {enough}MiB keys"));
+        assert_eq!(rest, format!(" of memory, more than the {tight} MiB of --max-memory"));
+        sandbox.ok(&format!("{build} got --threads 2 --max-memory {enough}MiB {keys}"));
         assert!(fs::read(sandbox.path("got")).unwrap() == expected, "{kind}, {enough} MiB");
     }
 }

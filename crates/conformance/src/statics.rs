@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tamis::plan::solve;
-use tamis::{Goal, Hash, HashId, Hasher, Keyed, Means, Settings, Shape, Static};
+use tamis::{Goal, Hash, HashId, Hasher, Keyed, Means, Progress, Settings, Shape, Static};
 
 use crate::keys::{Form, Random};
 use crate::members::bytes;
@@ -66,9 +66,9 @@ pub fn progress_ends_with_all_keys<F: Subject + Static>() {
     let members = Form::Integers.hashes(&hasher, 0, KEYS);
     for threads in [1, 2] {
         let placed = AtomicU64::new(0);
-        let watcher = |now, all| {
-            assert_eq!(all, KEYS);
-            assert!(placed.swap(now, Ordering::Relaxed) <= now, "it went back");
+        let watcher = |now: &Progress| {
+            assert_eq!(now.keys, KEYS);
+            assert!(placed.swap(now.placed, Ordering::Relaxed) <= now.placed, "it went back");
         };
         let means = Means::new().with_threads(threads).with_watcher(&watcher);
         let fit = |keys| solve(Goal::KeysFpr { keys, fpr: 0.01 }, &Settings::default());

@@ -116,12 +116,38 @@ pub trait Map: Static {
     fn value_bits(&self) -> u32;
 }
 
+/// How far a build is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Progress {
+    /// Keys that are placed.
+    pub placed: u64,
+    /// All keys; as long as none is placed, those that were read, copies among them.
+    pub keys: u64,
+    /// How the search goes, of a kind that searches for its filter.
+    pub search: Option<Search>,
+}
+
+/// How far a search for a filter is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Search {
+    /// Formulas that are solved, one for each plane of each block.
+    pub solved: u64,
+    /// All of them.
+    pub formulas: u64,
+    /// How often a block began anew with another seed.
+    pub reseeds: u64,
+    /// log2(1/rate) · keys / bits if no block needs more room than it has now.
+    pub efficiency: f64,
+}
+
 /// What a build may use, and whom it tells how far it is.
 #[derive(Clone, Default)]
 pub struct Means<'a> {
     threads: usize,
     memory: Option<(u64, PathBuf)>,
-    watcher: Option<&'a (dyn Fn(u64, u64) + Sync)>,
+    watcher: Option<&'a (dyn Fn(&Progress) + Sync)>,
     deadline: Option<Instant>,
     cancel: Option<&'a AtomicBool>,
 }
@@ -147,10 +173,10 @@ impl<'a> Means<'a> {
         Self { memory: Some((bytes, folder.into())), ..self }
     }
 
-    /// Tells `watcher` how many keys are placed, of how many: none when all are read, and all when
+    /// Tells `watcher` how far the build is: no key is placed when all are read, and all are when
     /// the last shard is solved. Calls come from the threads that solve.
     #[must_use]
-    pub fn with_watcher(self, watcher: &'a (dyn Fn(u64, u64) + Sync)) -> Self {
+    pub fn with_watcher(self, watcher: &'a (dyn Fn(&Progress) + Sync)) -> Self {
         Self { watcher: Some(watcher), ..self }
     }
 
@@ -197,9 +223,13 @@ impl<'a> Means<'a> {
         Self { memory, watcher: self.watcher.filter(|_| watched), ..self.clone() }
     }
 
-    pub(crate) fn tell(&self, placed: u64, all: u64) {
+    pub(crate) fn tell(&self, placed: u64, keys: u64) {
+        self.tell_all(Progress { placed, keys, search: None });
+    }
+
+    pub(crate) fn tell_all(&self, progress: Progress) {
         if let Some(watcher) = self.watcher {
-            watcher(placed, all);
+            watcher(&progress);
         }
     }
 }

@@ -49,7 +49,7 @@ pub mod plan;
 pub use error::{Error, Full};
 pub use filter::{
     Adapt, Build, Count, EntrySource, Filter, Grow, Hashes, Insert, KeySource, Map, Means, Merge,
-    Overlap, Overload, Persist, Remove, Repair, Static, Window,
+    Overlap, Overload, Persist, Progress, Remove, Repair, Search, Static, Window,
 };
 pub use filters::adaptive_bloom::AdaptiveBloomShape;
 pub use filters::adaptive_quotient::AdaptiveQuotientShape;

@@ -7,7 +7,7 @@ use anyhow::{Result, anyhow, bail};
 use indicatif::ProgressBar;
 use serde_json::json;
 use tamis::plan::FIRST_KEYS;
-use tamis::{AnyFilter, Capability, Goal, Hash, Hasher, Keyed, Kind, Means, Settings};
+use tamis::{AnyFilter, Capability, Goal, Hash, Hasher, Keyed, Kind, Means, Progress, Settings};
 
 use crate::args::Build;
 use crate::hashing::{Pool, Runs, Tally, hash_keys};
@@ -195,11 +195,10 @@ impl Pass<'_> {
         let (args, threads) = (self.args, self.args.form.threads());
         let reading = progress::bar("reading", self.keys, args.quiet);
         let solving = OnceLock::new();
-        let watcher = |placed, all| {
+        let watcher = |now: &Progress| {
             reading.finish_and_clear();
-            let bar = solving.get_or_init(|| progress::solving(all, args.quiet));
-            bar.set_length(all);
-            bar.set_position(placed);
+            let bar = solving.get_or_init(|| progress::solving(now.keys, args.quiet));
+            progress::show(bar, now);
         };
         let mut means = Means::new().with_threads(threads).with_watcher(&watcher);
         if let Some(limit) = args.time_limit {
@@ -338,6 +337,7 @@ pub(super) fn report(
     let (kind, bytes) = (filter.kind(), filter.figures().bytes);
     let duplicates = kind.can(Capability::Static).then(|| keys - filter.len());
     let bits = super::bits_per_key(bytes, keys - duplicates.unwrap_or(0));
+    let efficiency = super::efficiency(bits, filter.fpr());
     let speed = keys as f64 / seconds;
     let peak = store::peak();
     if args.json {
@@ -348,6 +348,7 @@ pub(super) fn report(
             "bytes": bytes,
             "bits_per_key": bits,
             "fpr": filter.fpr(),
+            "efficiency": efficiency,
             "seconds": seconds,
             "keys_per_second": speed,
             "peak_bytes": peak,
@@ -358,7 +359,9 @@ pub(super) fn report(
         return output::print_json([object]);
     }
     if !args.quiet {
-        let bits = bits.map_or(String::new(), |bits| format!(" ({bits:.2} bits a key)"));
+        let share = efficiency.filter(|_| kind.can(Capability::Static));
+        let share = share.map_or(String::new(), |share| format!(", efficiency {share:.3}"));
+        let bits = bits.map_or(String::new(), |bits| format!(" ({bits:.2} bits a key{share})"));
         let twice = match duplicates {
             None | Some(0) => String::new(),
             Some(1) => ", of which 1 was a duplicate,".into(),

@@ -12,6 +12,7 @@ pub(crate) fn run(args: &Info) -> Result<()> {
     let (filter, hash) = (keyed.filter(), keyed.hasher().id());
     let (kind, figures) = (filter.kind(), filter.figures());
     let bits = super::bits_per_key(figures.bytes, filter.len());
+    let efficiency = super::efficiency(bits, filter.fpr());
     if args.json {
         let mut object = json!({
             "filter": kind.name(),
@@ -19,6 +20,7 @@ pub(crate) fn run(args: &Info) -> Result<()> {
             "bytes": figures.bytes,
             "bits_per_key": bits,
             "fpr": filter.fpr(),
+            "efficiency": efficiency,
             "hash": hash.name(),
             "capabilities": super::names(kind),
         });
@@ -35,6 +37,7 @@ pub(crate) fn run(args: &Info) -> Result<()> {
         ("bits per key", bits.map_or("-".into(), |bits| format!("{bits:.2}"))),
         ("false positives", format!("{} expected now", show_rate(filter.fpr()))),
         ("", format!("{} promised at capacity", show_rate(figures.fpr))),
+        ("efficiency", efficiency.map_or("-".into(), |share| format!("{share:.3} of 1"))),
         ("hash", hash.name().into()),
         ("can", super::names(kind).join(", ")),
     ];

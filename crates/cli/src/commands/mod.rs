@@ -35,6 +35,12 @@ fn bits_per_key(bytes: u64, keys: u64) -> Option<f64> {
     (keys > 0).then(|| bytes as f64 * 8.0 / keys as f64)
 }
 
+/// The share of so many bits a key without which there is no filter of this rate: 1 is the best there
+/// can be. None where there is nothing to tell.
+fn efficiency(bits: Option<f64>, fpr: f64) -> Option<f64> {
+    bits.filter(|_| fpr > 0.0).map(|bits| -fpr.log2() / bits)
+}
+
 /// That the kind of the filter in this file can do what is asked.
 fn require(kind: Kind, what: Capability, path: &Path) -> Result<()> {
     if kind.can(what) {

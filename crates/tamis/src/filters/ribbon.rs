@@ -426,7 +426,7 @@ impl Static for Ribbon {
         let mut table = Words::zeroed(usize_words(shape.words())?)?;
         let mut cuts = Words::zeroed(usize_words(shape.cut_words())?)?;
         // Who watches is told of the first layer, where nearly all keys are.
-        let quietly = means.clone().with_watcher(&|_, _| ());
+        let quietly = means.clone().with_watcher(&|_| ());
         let mut rest = table.to_mut();
         let mut bucket = 0;
         for layer in &shape.layers[..shape.last] {

@@ -518,6 +518,7 @@ mod tests {
     use bits::range::mix;
 
     use super::*;
+    use crate::filter::Progress;
 
     /// What a solver saw of each shard, and what it left in the table.
     type Seen<const W: usize> = (Vec<Vec<Record<W>>>, Vec<u64>);
@@ -581,7 +582,7 @@ mod tests {
     #[test]
     fn a_limit_of_memory_does_not_show() {
         let told = Mutex::new(Vec::new());
-        let watcher = |placed, all| told.lock().unwrap().push((placed, all));
+        let watcher = |now: &Progress| told.lock().unwrap().push((now.placed, now.keys));
         for (name, digest) in DIGESTS {
             let records: Vec<_> = (0..2_000_000).map(|n| [digest(n)]).collect();
             for bits in [0, 6, 10] {

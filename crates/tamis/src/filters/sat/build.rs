@@ -15,7 +15,7 @@ use ksat::{Formula, GaveUp, Lean, Outcome, Settings, Watch, Why};
 use super::clause::{Block, clause, holds, salt};
 use super::{Construction, SatShape};
 use crate::error::Error;
-use crate::filter::Means;
+use crate::filter::{Means, Progress, Search};
 use crate::gather::{Gathered, Record};
 
 /// Seeds that a block may try.
@@ -87,7 +87,7 @@ pub(super) fn solve(
     let len = gathered.len();
     // Blocks side by side as far as there are some, and else the planes of a block.
     let outer = means.threads().min(gathered.groups(shape.block_bits));
-    let progress = Progress { means, planes: shape.planes, len, done: Mutex::new(0) };
+    let tally = Tally { means, shape, len, done: Mutex::default() };
     let threads = means.threads() / outer;
     // A formula for each plane in hand, and its entries until all blocks are known.
     let each = BYTES_A_LITERAL * u64::from(shape.k) * threads as u64;
@@ -97,32 +97,50 @@ pub(super) fn solve(
         shape.block_bits,
         table,
         |number, records, _| {
-            let work = Work { shape, records, number: number as u64, threads, progress: &progress };
+            let work = Work { shape, records, number: number as u64, threads, tally: &tally };
             work.solve(len)
         },
     )
 }
 
-/// How many keys times planes are done.
-struct Progress<'a> {
+/// How far all blocks are together.
+struct Tally<'a> {
     means: &'a Means<'a>,
-    planes: u64,
+    shape: &'a SatShape,
     len: u64,
-    done: Mutex<u64>,
+    done: Mutex<Done>,
 }
 
-impl Progress<'_> {
+#[derive(Clone, Copy, Default)]
+struct Done {
+    /// Keys times planes.
+    work: u64,
+    planes: u64,
+    reseeds: u64,
+    /// Entries beyond those of the shape.
+    more: u64,
+}
+
+impl Tally<'_> {
     /// Tells while nobody else does: numbers must not go back.
-    fn add(&self, keys: u64, planes: u64) {
+    fn add(&self, change: impl FnOnce(&mut Done)) {
         let mut done = self.done.lock().expect("no thread panicked");
-        *done += keys * planes;
-        self.means.tell(*done / self.planes, self.len);
+        change(&mut done);
+        let shape = SatShape { entries: self.shape.entries + done.more, ..self.shape.clone() };
+        let search = Search {
+            solved: done.planes,
+            formulas: shape.planes << shape.block_bits,
+            reseeds: done.reseeds,
+            efficiency: shape.efficiency(),
+        };
+        let placed = done.work / shape.planes;
+        self.means.tell_all(Progress { placed, keys: self.len, search: Some(search) });
     }
 
     fn stopped(&self, why: Why) -> Error {
         let done = *self.done.lock().expect("no thread panicked");
         let why = if why == Why::Cancelled { "cancelled" } else { "the time is up" };
-        Error::Stopped { why, placed: done / self.planes, keys: self.len }
+        Error::Stopped { why, placed: done.work / self.shape.planes, keys: self.len }
     }
 }
 
@@ -132,13 +150,14 @@ struct Work<'a> {
     records: &'a [Record<1>],
     number: u64,
     threads: usize,
-    progress: &'a Progress<'a>,
+    tally: &'a Tally<'a>,
 }
 
 impl Work<'_> {
     fn solve(&self, len: u64) -> Result<Solved, Error> {
         let keys = self.records.len() as u64;
         if keys == 0 {
+            self.tally.add(|done| done.planes += self.shape.planes);
             return Ok(Solved { vars: 0, seed: 0, words: Vec::new(), denied: Vec::new() });
         }
         let share = (u128::from(self.shape.entries) * u128::from(keys) / u128::from(len)) as u64;
@@ -159,16 +178,28 @@ impl Work<'_> {
                     .collect();
             }
             seed += 1;
-            if self.records.len() > SMALL || seed % SEEDS_A_SIZE == 0 {
-                vars += (vars / 100).max(2);
-            }
+            let grows = self.records.len() > SMALL || seed % SEEDS_A_SIZE == 0;
+            let more = if grows { (vars / 100).max(2) } else { 0 };
+            vars += more;
+            self.tally.add(|done| {
+                done.reseeds += 1;
+                done.more += more;
+            });
         };
         let words = self.pack(vars, &solved);
         let block = Block { first: 0, vars, salt: salt(seed) };
         let digests = self.records.iter().map(|[digest]| *digest);
         let denied = digests.filter(|digest| !holds(self.shape, &words, block, *digest)).collect();
-        self.progress.add(keys, (planes - told.into_inner()) as u64);
+        self.tell(planes - told.into_inner());
         Ok(Solved { vars, seed, words, denied })
+    }
+
+    /// So many planes more are solved.
+    fn tell(&self, planes: usize) {
+        self.tally.add(|done| {
+            done.planes += planes as u64;
+            done.work += self.records.len() as u64 * planes as u64;
+        });
     }
 
     /// All planes with one seed, or none.
@@ -182,7 +213,7 @@ impl Work<'_> {
         let tell = || {
             let now = done.fetch_add(1, Ordering::Relaxed) + 1;
             if told.fetch_max(now, Ordering::Relaxed) < now {
-                self.progress.add(self.records.len() as u64, 1);
+                self.tell(1);
             }
         };
         match self.shape.construction {
@@ -284,12 +315,12 @@ impl Work<'_> {
         formula: &Formula,
         settings: &Settings<'_>,
     ) -> Result<Option<Vec<bool>>, Error> {
-        let means = self.progress.means;
+        let means = self.tally.means;
         let watch = Watch { deadline: means.deadline(), cancel: means.cancel(), progress: None };
         match ksat::solve(formula, settings, &watch) {
             Outcome::Solved(solution) => Ok(Some(solution.assignment)),
             Outcome::GaveUp(GaveUp { why: Why::Budget, .. }) => Ok(None),
-            Outcome::GaveUp(GaveUp { why, .. }) => Err(self.progress.stopped(why)),
+            Outcome::GaveUp(GaveUp { why, .. }) => Err(self.tally.stopped(why)),
         }
     }
 

@@ -1,11 +1,13 @@
 //! Private invariants.
 
+use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use format::Limits;
 
 use super::*;
+use crate::filter::{Progress, Search};
 use crate::hash::{HashId, Hasher, Key};
 use crate::keyed::Keyed;
 
@@ -238,4 +240,30 @@ fn time_limits_and_cancelling_stop_it() {
     }
     let patient = Means::new().with_time_limit(Duration::MAX);
     Sat::build_fitting(&patient, |keys| SatShape::fit(keys, 0.25), &members[..1000]).unwrap();
+}
+
+/// Formulas are counted to the last; a block that grows takes from the efficiency, and is told of.
+#[test]
+fn who_watches_sees_the_search() {
+    const PLANES: u64 = 22;
+    for (keys, efficiency, grows) in [(40_000, 0.7, false), (600, 0.9249, true)] {
+        let members = hashes(3, 0..keys);
+        let fit = |keys| SatShape::new(Construction::Sliced, 4, PLANES, efficiency, keys);
+        let last = Mutex::new(None);
+        let watcher = |now: &Progress| {
+            let before: Option<Search> = last.lock().unwrap().take();
+            if let (Some(before), Some(now)) = (before, now.search) {
+                assert!(before.solved <= now.solved && before.reseeds <= now.reseeds);
+                assert!(before.efficiency >= now.efficiency);
+            }
+            *last.lock().unwrap() = now.search;
+        };
+        let means = Means::new().with_threads(2).with_watcher(&watcher);
+        let filter = Sat::build_fitting(&means, fit, &members[..]).unwrap();
+        let search = last.into_inner().unwrap().unwrap();
+        assert_eq!(search.solved, search.formulas);
+        assert_eq!(search.formulas, PLANES << filter.shape().block_bits);
+        assert_eq!(search.reseeds > 0, grows);
+        assert_eq!(search.efficiency, filter.shape().efficiency());
+    }
 }
