@@ -3,6 +3,7 @@
 //!
 //! `cargo run --release -p tamis-lab --bin sat` takes some minutes. With `-- --long` the cells of Table 2
 //! that take longer than a few seconds are built as well, and 2^27 strangers are asked instead of 2^24.
+//! The name of a part behind that, as `-- table-2`, makes it alone.
 //! `... --bin sat -- CONSTRUCTION K LOG2_KEYS EFFICIENCY` measures one filter for a rate of 1/4.
 
 mod paper;
@@ -33,27 +34,35 @@ const NAMES: [(&str, Construction); 4] = [
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let long = match words[..] {
-        [] => false,
-        ["--long"] => true,
-        [name, k, log_keys, efficiency] => {
-            let known = NAMES.into_iter().find(|known| known.0 == name);
-            let (_, construction) = known.context("sliced, multi, single or nae")?;
-            let k = k.parse()?;
-            let made = Made::new(construction, k, log_keys.parse()?, efficiency.parse()?)?;
-            println!("{:.3} s, {}, {:?}", made.seconds, made.row(1 << 22).join(", "), made.shape());
-            return Ok(());
-        }
-        _ => bail!("nothing, or --long, or CONSTRUCTION K LOG2_KEYS EFFICIENCY"),
+    if let [name, k, log_keys, efficiency] = words[..] {
+        let known = NAMES.into_iter().find(|known| known.0 == name);
+        let (_, construction) = known.context("sliced, multi, single or nae")?;
+        let k = k.parse()?;
+        let made = Made::new(construction, k, log_keys.parse()?, efficiency.parse()?)?;
+        println!("{:.3} s, {}, {:?}", made.seconds, made.row(1 << 22).join(", "), made.shape());
+        return Ok(());
+    }
+    let (long, part) = match words[..] {
+        [] => (false, None),
+        ["--long"] => (true, None),
+        ["--long", part] => (true, Some(part)),
+        [part] => (false, Some(part)),
+        _ => bail!("[--long] [PART], or CONSTRUCTION K LOG2_KEYS EFFICIENCY"),
     };
-    let queries = if long { 1 << 27 } else { 1 << 24 };
-    figure_1()?;
-    query_times()?;
-    table_5(queries)?;
-    among_others()?;
-    tables_3_and_4(long)?;
-    a_million()?;
-    table_2(long)
+    let parts: [(&str, fn(bool) -> Result<()>); 7] = [
+        ("figure-1", figure_1),
+        ("query", query_times),
+        ("table-5", table_5),
+        ("efficiency", among_others),
+        ("tables-3-4", tables_3_and_4),
+        ("million", a_million),
+        ("table-2", table_2),
+    ];
+    if part.is_some_and(|part| parts.iter().all(|known| known.0 != part)) {
+        bail!("a part is one of {}", parts.map(|known| known.0).join(", "));
+    }
+    let wanted = parts.iter().filter(|known| part.is_none_or(|part| part == known.0));
+    wanted.map(|known| known.1).try_for_each(|make| make(long))
 }
 
 /// A filter for a rate of about 1/4, and how long it took to build on one thread.
@@ -149,7 +158,7 @@ fn times(filters: &[&dyn Fn(Hash) -> bool]) -> Vec<f64> {
 }
 
 /// The efficiency at which random formulas cease to have solutions.
-fn figure_1() -> Result<()> {
+fn figure_1(_: bool) -> Result<()> {
     let mut sheet = Sheet::new("sat", "figure-1", &["k", "threshold", "paper's estimate"]);
     let (mut known, mut estimate) = (Vec::new(), Vec::new());
     for k in 3..=10u32 {
@@ -169,7 +178,8 @@ fn figure_1() -> Result<()> {
 }
 
 /// The paper's single-instance filters, and other constructions of the same size.
-fn table_5(queries: u64) -> Result<()> {
+fn table_5(long: bool) -> Result<()> {
+    let queries = if long { 1 << 27 } else { 1 << 24 };
     let columns = [
         "construction",
         "k",
@@ -315,7 +325,7 @@ fn tables_3_and_4(long: bool) -> Result<()> {
 }
 
 /// A query of each construction beside a Bloom filter's, in turns.
-fn query_times() -> Result<()> {
+fn query_times(_: bool) -> Result<()> {
     let columns = ["keys", "k", "bloom ns", "sliced ns", "ratio", "multi ns"];
     let mut sheet = Sheet::new("sat", "query", &columns);
     for log_keys in [14, 17] {
@@ -344,15 +354,15 @@ fn query_times() -> Result<()> {
 }
 
 /// Efficiency against the time to build and to ask, at 1/4 and 2^16 keys, of kinds by their names.
-fn among_others() -> Result<()> {
+fn among_others(_: bool) -> Result<()> {
     const KEYS: u64 = 1 << 16;
     let sat =
         [("3", "0.79"), ("4", "0.75"), ("4", "0.85"), ("4", "0.89"), ("5", "0.85"), ("5", "0.89")];
     let others = ["bloom", "binary_fuse", "ribbon", "xorsat"];
-    let mut all: Vec<(String, Kind, Settings)> = others
-        .into_iter()
-        .filter_map(|name| Some((name.to_owned(), name.parse().ok()?, Settings::default())))
-        .collect();
+    let mut all: Vec<(String, Kind, Settings)> = Vec::new();
+    for name in others {
+        all.push((name.to_owned(), name.parse()?, Settings::default()));
+    }
     for (k, efficiency) in sat {
         let mut settings = Settings::default();
         settings.set("k", k);
@@ -406,7 +416,7 @@ fn among_others() -> Result<()> {
 }
 
 /// A million keys on all processors.
-fn a_million() -> Result<()> {
+fn a_million(_: bool) -> Result<()> {
     let columns = ["keys", "k", "efficiency asked", "efficiency", "threads", "wall s"];
     let mut sheet = Sheet::new("sat", "million", &columns);
     let keys = 1_000_000;

@@ -1,7 +1,8 @@
 //! Static filters: memory over the bound against the time of a query, and what building takes.
 //!
 //! `cargo run --release -p tamis-lab --bin static -- [--most 1e8]` measures ours, up to so many
-//! keys; `-- --peers FILE` draws what `cargo xtask peers --json` has printed.
+//! keys; `-- --building 1e9` only what building takes; `-- --peers FILE` draws what
+//! `cargo xtask peers --json` has printed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,12 +10,14 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use lab::{Entrant, Line, Sheet, build_times, entrant, over};
+use lab::{Entrant, Line, Sheet, build_times, entrant, over, processor_time};
 use serde_json::Value;
 use tamis::{BinaryFuse, Bloom, Goal, Ribbon, SplitBlockBloom, Xor};
 use tamis_cli::bench::harness::{self, Contender, Keys, Metric};
 
 const ROUNDS: usize = 31;
+/// From so many keys on one build says how long it takes.
+const MANY: u64 = 100_000_000;
 const QUERIES: [Metric; 4] = [Metric::Hit, Metric::Miss, Metric::HitBatch, Metric::MissBatch];
 /// The first row of the sheets that show memory and time.
 const COLUMNS: [&str; 9] = [
@@ -34,9 +37,10 @@ fn main() -> Result<()> {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => all(10_000_000),
         ["--most", most] => all(count(most)?),
+        ["--building", most] => building(count(most)?),
         ["--peers", file] => peers(Path::new(file)),
-        ["--peak", name, keys] => print_peak(name, count(keys)?),
-        _ => bail!("static [--most KEYS | --peers FILE]"),
+        ["--alone", name, keys] => alone(name, count(keys)?),
+        _ => bail!("static [--most KEYS | --building KEYS | --peers FILE]"),
     }
 }
 
@@ -174,16 +178,18 @@ fn building(most: u64) -> Result<()> {
         // Bloom, at a memory access a bit and nothing else, is left to split_block_bloom.
         let mut entrants = entrants(keys, 8)?;
         entrants.retain(|entrant| entrant.name() != "bloom");
-        for (i, (entrant, time)) in entrants.iter().zip(build_times(&entrants)?).enumerate() {
+        let rounds = if keys < MANY { build_times(&entrants)? } else { Vec::new() };
+        for (i, entrant) in entrants.iter().enumerate() {
             let name = entrant.name();
+            // A process takes pages, and of those some anyhow: with few keys they are all one sees.
+            let alone = if keys >= 100_000 { Some(build_alone(name, keys)?) } else { None };
+            let time = rounds.get(i).copied().or(alone.map(|(_, time)| time));
+            let time = time.expect("many keys are built alone");
             times.row(&[&power(keys), &name, &format!("{time:.1}")]);
             let x = (keys as f64).log10();
             let line = || (name.to_owned(), Vec::new());
             time_lines.entry(i).or_insert_with(line).1.push((x, time));
-            // A process takes pages, and of those some anyhow: with few keys they are all one sees.
-            if keys >= 100_000
-                && let Some(peak) = peak_of(name, keys)
-            {
+            if let Some((peak, _)) = alone {
                 let own = entrant.figures().bits_per_key() / 8.0;
                 let peak = peak as f64 / keys as f64;
                 peaks.row(&[&power(keys), &name, &format!("{own:.2}"), &format!("{peak:.2}")]);
@@ -201,20 +207,25 @@ fn building(most: u64) -> Result<()> {
     peaks.finish(title, x, "bytes a key", false, lines(peak_lines))
 }
 
-/// What a process of its own says that it took; `None` where the system does not tell.
-fn peak_of(name: &str, keys: u64) -> Option<u64> {
-    let mut command = Command::new(std::env::current_exe().ok()?);
-    let output = command.args(["--peak", name, &keys.to_string()]).output().ok()?;
-    String::from_utf8(output.stdout).ok()?.trim().parse().ok()
+/// What a process of its own says that it took: bytes at the most, and processor time a key.
+fn build_alone(name: &str, keys: u64) -> Result<(u64, f64)> {
+    let mut command = Command::new(std::env::current_exe()?);
+    let output = command.args(["--alone", name, &keys.to_string()]).output()?;
+    let text = String::from_utf8(output.stdout)?;
+    let (peak, time) = text.trim().split_once(' ').with_context(|| {
+        format!("{name}, {keys} keys: {}", String::from_utf8_lossy(&output.stderr))
+    })?;
+    Ok((peak.parse()?, time.parse()?))
 }
 
-fn print_peak(name: &str, keys: u64) -> Result<()> {
+fn alone(name: &str, keys: u64) -> Result<()> {
     let entrants = entrants(keys, 8)?;
     let entrant = entrants.iter().find(|entrant| entrant.name() == name);
     let entrant = entrant.with_context(|| format!("no filter is called {name}"))?;
-    let before = high_water()?;
+    let (before, start) = (high_water()?, processor_time()?);
     entrant.stream(1)?;
-    println!("{}", high_water()? - before);
+    let time = (processor_time()? - start) / keys as f64;
+    println!("{} {time}", high_water()? - before);
     Ok(())
 }
 

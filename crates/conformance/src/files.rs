@@ -4,7 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use tamis::{
-    AnyFilter, Capability, Error, Hash, HashId, Hasher, Key, Keyed, Kind, Limits, Reader, Settings,
+    AnyFilter, Capability, Error, Filter, Guarded, GuardedShape, Hash, HashId, Hasher, Key, Keyed,
+    Kind, Limits, Means, Reader, Settings, Shape,
 };
 
 use crate::attack::{self, Parts};
@@ -70,6 +71,32 @@ pub fn golden_file_is_kept<F: Subject>() {
     assert!(bytes(&Keyed::new(hasher, built.expect("room"))) == kept, "built again it differs");
     let mapped = Keyed::<AnyFilter>::open_verified(golden_path(F::KIND)).expect("a golden file");
     assert!(mapped.filter().kind() == F::KIND && bytes(&mapped) == kept);
+}
+
+/// Where the golden file of a guarded filter is that denies keys.
+pub fn denying_path() -> PathBuf {
+    testdata("golden").join("guarded-denying-v1.tamis")
+}
+
+/// The bytes for it: of so many denied keys some passed, and all are denied.
+pub fn make_denying() -> Vec<u8> {
+    let hasher = Hasher::new(HashId::Fast, SEED);
+    let fit = |keys| GuardedShape::fit(keys, 0.1);
+    let denied: Vec<Hash> = (0..MEMBERS).map(|key| format!("denied {key}").hash(&hasher)).collect();
+    let members = golden_members(&hasher);
+    let filter = Guarded::build_against(&Means::new(), fit, &members[..], &denied[..]);
+    bytes(&Keyed::new(hasher, filter.expect("room")))
+}
+
+/// As [`golden_file_is_kept`].
+pub fn denying_file_is_kept() {
+    let kept = fs::read(denying_path()).expect("a golden file");
+    let read = Keyed::<Guarded>::read(&kept[..], &Limits::default()).expect("a golden file");
+    assert!(read.filter().shape().denied() > 0, "none of the denied keys passed");
+    assert!((0..MEMBERS).all(|key| read.contains(&format!("member {key}"))));
+    assert!((0..MEMBERS).all(|key| !read.contains(&format!("denied {key}"))));
+    assert!(bytes(&read) == kept, "written again it is not the same");
+    assert!(make_denying() == kept, "built again it differs");
 }
 
 fn accidents(sound: &[u8], salt: u64) -> impl Iterator<Item = Vec<u8>> {

@@ -1,9 +1,14 @@
-//! Files that once did harm, or stand for those that would, are refused.
+//! Files that are kept: those that once did harm, or stand for those that would, are refused.
 
 use std::fs;
 
-use conformance::files::testdata;
+use conformance::files::{denying_file_is_kept, testdata};
 use tamis::{AnyFilter, Keyed, Limits};
+
+#[test]
+fn a_golden_file_with_denied_keys_is_kept() {
+    denying_file_is_kept();
+}
 
 #[test]
 fn every_kept_corrupt_file_is_refused_in_one_line() {

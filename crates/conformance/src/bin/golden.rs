@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use conformance::files::{golden_path, make_golden, testdata};
+use conformance::files::{denying_path, golden_path, make_denying, make_golden, testdata};
 
 macro_rules! golden {
     ($( $id:literal $file:ident $type:ident { $($can:ident)* } $paper:literal; )*) => {
@@ -12,8 +12,8 @@ macro_rules! golden {
 
 fn main() -> std::io::Result<()> {
     std::fs::create_dir_all(testdata("golden"))?;
-    for (kind, make) in tamis::registry!(golden) {
-        let path = golden_path(kind);
+    let kinds = tamis::registry!(golden).map(|(kind, make)| (golden_path(kind), make));
+    for (path, make) in kinds.into_iter().chain([(denying_path(), make_denying as _)]) {
         match std::fs::File::create_new(&path) {
             Ok(mut file) => {
                 file.write_all(&make())?;
