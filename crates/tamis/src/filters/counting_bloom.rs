@@ -259,12 +259,7 @@ impl Insert for CountingBloom {
     }
 
     fn insert_each(&mut self, keys: &[Hash]) -> Result<(), Full> {
-        const LANES: usize = 16;
-        for keys in keys.chunks(LANES) {
-            keys.iter().for_each(|key| self.fetch(*key));
-            keys.iter().try_for_each(|key| self.insert(*key))?;
-        }
-        Ok(())
+        super::insert_each(self, keys, Self::fetch)
     }
 }
 

@@ -251,14 +251,7 @@ impl Filter for HashCompaction {
     }
 
     fn contains_each(&self, keys: &[Hash], out: &mut [bool]) {
-        const LANES: usize = 32;
-        assert!(out.len() >= keys.len(), "an answer for each key");
-        for (keys, out) in keys.chunks(LANES).zip(out.chunks_mut(LANES)) {
-            keys.iter().for_each(|key| self.fetch(*key));
-            for (key, out) in keys.iter().zip(out) {
-                *out = self.contains(*key);
-            }
-        }
+        super::contains_each(self, keys, out, Self::fetch);
     }
 }
 
@@ -314,12 +307,7 @@ impl Insert for HashCompaction {
     }
 
     fn insert_each(&mut self, keys: &[Hash]) -> Result<(), Full> {
-        const LANES: usize = 16;
-        for keys in keys.chunks(LANES) {
-            keys.iter().for_each(|key| self.fetch(*key));
-            keys.iter().try_for_each(|key| self.insert(*key))?;
-        }
-        Ok(())
+        super::insert_each(self, keys, Self::fetch)
     }
 }
 

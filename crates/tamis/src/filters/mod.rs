@@ -130,6 +130,32 @@ fn build_by_inserting<F: Insert>(mut empty: F, mut keys: impl KeySource) -> Resu
     }
 }
 
+/// [`Filter::contains_each`] of who can ask for a key's memory without waiting for it.
+fn contains_each<F: Filter>(filter: &F, keys: &[Hash], out: &mut [bool], fetch: impl Fn(&F, Hash)) {
+    const LANES: usize = 32;
+    assert!(out.len() >= keys.len(), "an answer for each key");
+    for (keys, out) in keys.chunks(LANES).zip(out.chunks_mut(LANES)) {
+        keys.iter().for_each(|key| fetch(filter, *key));
+        for (key, out) in keys.iter().zip(out) {
+            *out = filter.contains(*key);
+        }
+    }
+}
+
+/// [`Insert::insert_each`] of the same.
+fn insert_each<F: Insert>(
+    filter: &mut F,
+    keys: &[Hash],
+    fetch: impl Fn(&F, Hash),
+) -> Result<(), Full> {
+    const LANES: usize = 16;
+    for keys in keys.chunks(LANES) {
+        keys.iter().for_each(|key| fetch(filter, *key));
+        keys.iter().try_for_each(|key| filter.insert(*key))?;
+    }
+    Ok(())
+}
+
 /// The shape of a static filter where it is given: it must do for the distinct keys that came.
 fn as_given<S: Shape>(shape: S) -> impl FnOnce(u64) -> Result<S, Error> {
     move |keys| match shape.keys() {
