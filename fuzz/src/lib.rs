@@ -11,6 +11,7 @@ use conformance::attack::{Parts, recompute};
 use conformance::files::{golden, survive};
 use conformance::keys::Random;
 use conformance::model::{Model, Op};
+use ksat::{Formula, Outcome, Watch, solve};
 use tamis::plan::recommend;
 use tamis::{
     Capability, Error, Goal, Hash, HashId, Hasher, Key, Kind, Limits, Means, Reader, Settings,
@@ -59,6 +60,35 @@ pub fn read(bytes: &[u8]) {
         }
     }
     survive(&parts.forge(), &mut random, QUERIES);
+}
+
+/// A file for the solver of any bytes, and of words that such files are made of. What is read can be
+/// written and read again; what is solved is solved.
+pub fn dimacs(bytes: &[u8]) {
+    // Now and then what is wrong; else a formula of three clauses.
+    const WORDS: [&str; 16] = [
+        "1", "-1", "2", "-2", "3", "-3", "4", "-4", "5", "-5", "0", "0", "\n", "\nc 0\n", "\n%\n",
+        "6",
+    ];
+    let mut ends = 0;
+    let words = bytes.iter().map(|byte| WORDS[usize::from(byte % 16)]).take_while(|word| {
+        ends += u32::from(*word == "0");
+        ends < 3
+    });
+    let made = format!("p cnf 5 3\n{} 0", words.collect::<Vec<_>>().join(" "));
+    for text in [bytes, made.as_bytes()] {
+        let Ok(formula) = Formula::read(text) else { continue };
+        let mut written = Vec::new();
+        formula.write(&mut written).expect("memory takes it");
+        assert_eq!(Formula::read(&written[..]).expect("it was written so"), formula);
+        // A header may name more variables than there is time for.
+        if formula.vars() < 1000 {
+            let settings = ksat::Settings { flips: 1000, sweeps: 10, ..Default::default() };
+            if let Outcome::Solved(solution) = solve(&formula, &settings, &Watch::default()) {
+                assert_eq!(formula.unsatisfied(&solution.assignment), 0);
+            }
+        }
+    }
 }
 
 /// The golden file of `kind`, read once: a fuzzer is as good as it is fast.

@@ -51,3 +51,8 @@ fn operations_in_any_order() {
 fn wishes_of_any_size() {
     replay(tamis_fuzz::plan, 64, 1_000, 200_000);
 }
+
+#[test]
+fn formulas_of_any_bytes() {
+    replay(tamis_fuzz::dimacs, 65, 20_000, 10_000_000);
+}

@@ -107,7 +107,7 @@ fn fuzz(seconds: u64) -> Result<()> {
         .args(["--target-dir", target, "--target", "x86_64-unknown-linux-gnu"])
         .env("RUSTC_BOOTSTRAP", "1")
         .env("RUSTFLAGS", COVERAGE))?;
-    for name in ["container", "read", "ops", "plan"] {
+    for name in ["container", "read", "ops", "plan", "dimacs"] {
         let corpus = format!("fuzz/corpus/{name}");
         std::fs::create_dir_all(&corpus)?;
         run(Command::new(format!("{target}/x86_64-unknown-linux-gnu/release/{name}"))
