@@ -171,23 +171,17 @@ impl BroomShape {
         let (_, group) = outside::groups(bins);
         let expected = over * group as f64;
         // Keys that overflow come in handfuls, one for each full bin: four times the variance.
-        let lines = (expected + (4.0 * expected).sqrt())
-            / (f64::from(outside::prints_a_line(r)) * OVERFLOW_LOAD);
+        let (line, spilt) = outside::plan(r);
+        let lines = (expected + (4.0 * expected).sqrt()) / line;
         let lines = (lines.ceil() as u64).clamp(1, outside::GROUP);
-        let stash = (over * bins as f64 * SPILT).ceil().min(MAX_STASH as f64 / 2.0) as u64;
-        let stash = (STASH + stash).next_multiple_of(4);
-        Self::new(bins, b, s, r, lines, stash, keys)
+        let stash = outside::stash(over * bins as f64 * spilt).min(MAX_STASH as f64) as u64;
+        Self::new(bins, b, s, r, lines, stash.next_multiple_of(4), keys)
     }
 }
 
-/// Prints of an overflow line to expect, of those that it has room for.
-const OVERFLOW_LOAD: f64 = 0.66;
-/// Entries of the stash for each print outside of its bin, and those that there are always.
-const SPILT: f64 = 0.09;
-const STASH: u64 = 16;
-
-/// Fewer buckets would have crowded runs.
-const MIN_BUCKETS: u32 = 16;
+/// Fewer buckets would have crowded runs: of more than two keys, which the plan of what is outside
+/// allows for.
+const MIN_BUCKETS: u32 = 24;
 
 /// The fewest buckets that make so many classes a bin.
 fn buckets(classes: f64, r: u32) -> u32 {

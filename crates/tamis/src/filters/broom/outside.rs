@@ -64,6 +64,30 @@ const fn width(r: u32) -> u32 {
     GROUP_BITS + BUCKET_BITS + r + CHUNK + 1
 }
 
+/// Of the prints of a line, how many to expect; and of these the share that is in the stash.
+///
+/// Prints come in clumps, those of a bucket of a bin. Of buckets of two keys on average the one
+/// that a given key is in has three, so the number in a line has three times its mean for its
+/// variance. A line has room for one standard deviation more than the mean. What a normal law has
+/// above that is 0.083 standard deviations; this one leans a little.
+pub(super) fn plan(r: u32) -> (f64, f64) {
+    const CLUMP: f64 = 3.0;
+    let room = f64::from(prints_a_line(r));
+    let root = ((CLUMP + 4.0 * room).sqrt() - CLUMP.sqrt()) / 2.0;
+    (root * root, 0.09 * CLUMP.sqrt() / root)
+}
+
+/// Entries for so many prints in the stash on average: six standard deviations more, since they are
+/// drawn anew with every change of the keys, at the load up to which it does not grow.
+///
+/// What is outside is decided by the keys that are in, whatever came before. The variance of the
+/// number in the stash is about six times its mean: 4 to 8 were measured, since where a line is full
+/// every further clump goes there whole.
+pub(super) fn stash(mean: f64) -> f64 {
+    const ALWAYS: f64 = 16.0;
+    ALWAYS + (mean + 6.0 * (6.0 * mean).sqrt()) / 0.75
+}
+
 /// Groups of so many bins, and bins of each.
 pub(super) fn groups(bins: u64) -> (u64, u64) {
     let groups = bins.div_ceil(GROUP);
