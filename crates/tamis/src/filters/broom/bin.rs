@@ -114,11 +114,11 @@ impl Layout {
         64 * lines - 13
     }
 
-    /// The most slots with so many buckets and bits of a remainder, 16 bits of a line being left to
-    /// extend.
+    /// The most slots with so many buckets and bits of a remainder, an extension for each line being
+    /// left.
     pub(super) fn most_slots(lines: u32, b: u32, r: u32) -> u32 {
         let empty = Self { lines, b, s: 0, r };
-        let room = empty.bits() - empty.first_slot() - 16 * lines;
+        let room = empty.bits() - empty.first_slot() - lines * empty.entry();
         (room / (1 + empty.near())).min(64 * lines)
     }
 
