@@ -17,9 +17,9 @@
 //! several entries. Where remainders are wide, the first [`NEAR`] bits of each are in the line and
 //! the rest is in an array beside it.
 //!
-//! How many lines a bin has is a number of the [`Layout`] like the others. Queries and insertions
-//! are compiled for either, see `Yard::contains`: all that they call is inlined, so that of a bin of
-//! one line no more than one word of marks is looked at.
+//! How many lines a bin has is a number of the [`Layout`] like the others. Queries and insertions of
+//! bins of one line are compiled for these alone: all that they call is inlined, so that there no
+//! more than one word of marks is looked at.
 
 use bits::packed::mask;
 use bits::select::Bits;
