@@ -165,6 +165,221 @@ pub(crate) fn mix(claims: &mut Claims) -> Result<()> {
     Ok(())
 }
 
+/// From a hundredth to nearly all of the queries repeat something of a set that got in before; and
+/// somebody who repeats each stranger for as long as it gets in.
+pub(crate) fn shares(claims: &mut Claims) -> Result<()> {
+    const AGAIN: u64 = 16;
+    let columns =
+        ["filter", "repeated %", "sweeps", "overall / eps", "new / eps", "repeated / eps"];
+    let mut sheet = Sheet::new("adaptive", "shares", &columns);
+    let members = hashes(26, 0, KEYS);
+    let mut lines = Vec::new();
+    for kind in KINDS {
+        let (mut points, mut worst, mut within) = (Vec::new(), 0f64, true);
+        for percent in [1, 10, 50, 90, 99] {
+            let mut guarded = Guarded::new(kind, members.clone(), POOR)?;
+            let (set, mut number) = got_in(&mut guarded, 26, KEYS / 10)?;
+            let begin = guarded.counts.sweeps;
+            let mut random = Random(13);
+            // Asked and let in: new ones, repeated ones.
+            let mut counts = [[0u64; 2]; 2];
+            for _ in 0..(4.0 * KEYS as f64 / POOR) as u64 {
+                let repeats = random.below(100) < percent;
+                let x = if repeats {
+                    set[random.below(set.len() as u64) as usize]
+                } else {
+                    number += 1;
+                    stranger(26, number)
+                };
+                counts[usize::from(repeats)][0] += 1;
+                counts[usize::from(repeats)][1] += u64::from(guarded.ask(x)?);
+            }
+            let rate = |[asked, passed]: [u64; 2]| passed as f64 / asked.max(1) as f64 / POOR;
+            let [new, old] = counts;
+            let all = [new[0] + old[0], new[1] + old[1]];
+            worst = worst.max(rate(all));
+            within &= rate(all) <= 1.0 + 4.0 / (all[0] as f64 * POOR).sqrt();
+            let sweeps = guarded.counts.sweeps - begin;
+            let [overall, new, old] = &[all, new, old].map(|counts| form(rate(counts)));
+            sheet.row(&[&kind, &percent, &sweeps, overall, new, old]);
+            points.push((percent as f64, rate(all)));
+        }
+        lines.push(Line::measured(kind.to_string(), points));
+        if ADAPTIVE.contains(&kind) {
+            let claim = format!("1 to 99 % replay; {kind}");
+            claims.add(claim, "overall <= eps (4 sigma)", form(worst), within);
+        }
+        let mut guarded = Guarded::new(kind, members.clone(), POOR)?;
+        let (mut first, mut again) = (0u64, 0u64);
+        for number in 0..(KEYS as f64 / POOR) as u64 {
+            let x = stranger(27, number);
+            if guarded.ask(x)? {
+                first += 1;
+                while again < first * AGAIN && guarded.ask(x)? {
+                    again += 1;
+                }
+            }
+        }
+        let share = again as f64 / first as f64;
+        if ADAPTIVE.contains(&kind) {
+            let claim = format!("each repeated while it gets in; {kind}");
+            claims.add(claim, "<= 0.01 more each", form(share), share <= 0.01);
+        } else {
+            let claim = format!("each repeated while it gets in; {kind}; static control");
+            claims.add(claim, "every one 16 times", form(share), share >= AGAIN as f64);
+        }
+    }
+    let title = "Queries that repeat one of 1000 strangers which got in, 10^4 keys, 1/32";
+    sheet.finish(title, "% of the queries", "let in / eps", true, lines)
+}
+
+/// So many strangers that got in, and how many were asked for.
+fn got_in(guarded: &mut Guarded, salt: u64, count: u64) -> Result<(Vec<Hash>, u64)> {
+    let (mut set, mut number) = (Vec::new(), 0);
+    while (set.len() as u64) < count {
+        number += 1;
+        if guarded.ask(stranger(salt, number))? {
+            set.push(stranger(salt, number));
+        }
+    }
+    Ok((set, number))
+}
+
+/// What becomes of members between two passes of the attack set.
+#[derive(Clone, Copy, PartialEq)]
+enum Change {
+    /// They get other values: a filter is not told.
+    Updated,
+    /// They are taken out and put in again.
+    Reinserted,
+    /// Others come in their place.
+    Replaced,
+    /// For each stranger the very member that it was taken for is taken out and put in again.
+    Aimed,
+}
+
+/// Strangers that got in are repeated, and between two passes members are taken out and put in again:
+/// with a member's fingerprint goes what was learnt of its neighbours.
+pub(crate) fn churn(claims: &mut Claims) -> Result<()> {
+    const PASSES: u64 = 16;
+    let columns = [
+        "filter",
+        "members are",
+        "of n a pass",
+        "strangers",
+        "changes",
+        "asked",
+        "let in",
+        "let in / eps",
+        "let in a change",
+    ];
+    let mut sheet = Sheet::new("adaptive", "churn", &columns);
+    let members = hashes(28, 0, KEYS);
+    let mut lines = Vec::new();
+    for kind in [Kind::Broom, Kind::AdaptiveQuotient] {
+        let (mut updated, mut worst, mut aimed) = (0, 0f64, 0.0);
+        for (change, name) in [
+            (Change::Updated, "updated"),
+            (Change::Reinserted, "put in again"),
+            (Change::Replaced, "replaced"),
+            (Change::Aimed, "put in again by aim"),
+        ] {
+            let mut points = Vec::new();
+            let shares: &[f64] = match change {
+                Change::Aimed => &[0.01],
+                Change::Updated => &[1.0],
+                _ => &[0.001, 0.01, 0.1, 1.0],
+            };
+            for share in shares {
+                let mut guarded = Guarded::new(kind, members.clone(), POOR)?;
+                let (set, culprits) = taken_for(&mut guarded, KEYS / 100)?;
+                // Passes in quiet, until none gets in any more.
+                for x in std::iter::repeat_n(&set, 8).flatten() {
+                    guarded.ask(*x)?;
+                }
+                let (mut random, mut next, mut changes) = (Random(15), KEYS, 0);
+                let before = guarded.counts;
+                for _ in 0..PASSES {
+                    let count = match change {
+                        Change::Aimed => culprits.len() as u64,
+                        _ => (KEYS as f64 * share) as u64,
+                    };
+                    for number in 0..count {
+                        let at = random.below(KEYS) as usize;
+                        match change {
+                            Change::Updated => {}
+                            Change::Reinserted => guarded.reinsert(guarded.store.0[at])?,
+                            Change::Replaced => guarded.replace(at, hashes(28, next, 1)[0])?,
+                            Change::Aimed => guarded.reinsert(culprits[number as usize])?,
+                        }
+                        next += 1;
+                    }
+                    changes += count;
+                    for x in &set {
+                        guarded.ask(*x)?;
+                    }
+                }
+                let (asked, passed) =
+                    (guarded.counts.asked - before.asked, guarded.counts.passed - before.passed);
+                let rate = guarded.counts.since(&before, POOR);
+                let [a_pass, rate, gain] =
+                    &[*share, rate, passed as f64 / changes as f64].map(form);
+                let strangers = set.len();
+                let row: [&dyn std::fmt::Display; 9] =
+                    [&kind, &name, a_pass, &strangers, &changes, &asked, &passed, rate, gain];
+                sheet.row(&row);
+                points.push((share.log10(), passed as f64 / asked as f64 / POOR));
+                match change {
+                    Change::Updated => updated = passed,
+                    _ => worst = worst.max(passed as f64 / (changes as f64 + asked as f64 * POOR)),
+                }
+                if change == Change::Aimed {
+                    aimed = passed as f64 / changes as f64;
+                }
+                let denied = guarded.denied();
+                anyhow::ensure!(denied == 0, "{denied} members are denied");
+            }
+            if points.len() > 1 {
+                lines.push(Line::measured(format!("{kind}: {name}"), points));
+            }
+        }
+        let claim = |what: &str| format!("churn; {kind}; {what}");
+        claims.add(claim("updated in place"), "none gets in", updated, updated == 0);
+        let bound = "<= 1 of eps queries + changes";
+        claims.add(claim("put in again or replaced"), bound, form(worst), worst <= 1.0);
+        let gain = "<= 1 a change";
+        claims.add(claim("put in again by aim"), gain, form(aimed), aimed <= 1.0);
+    }
+    let title = "100 strangers that got in, repeated while members come and go, 10^4 keys, 1/32";
+    sheet.finish(title, "members changed a pass, of n, as log10", "let in / eps", true, lines)
+}
+
+/// So many strangers that got in, and of each a member that it was taken for: without that member it
+/// would have been denied.
+fn taken_for(guarded: &mut Guarded, count: u64) -> Result<(Vec<Hash>, Vec<Hash>)> {
+    let (mut set, mut culprits) = (Vec::new(), Vec::new());
+    for number in 0.. {
+        if set.len() as u64 == count {
+            break;
+        }
+        let x = stranger(28, number);
+        if !guarded.filter.contains(x) {
+            continue;
+        }
+        let range = guarded.filter.suspects(x)?;
+        for y in guarded.store.members(&range) {
+            let mut without = guarded.filter.clone();
+            if without.remove(*y)? && !without.contains(x) {
+                culprits.push(*y);
+                set.push(x);
+                break;
+            }
+        }
+        guarded.ask(x)?;
+    }
+    Ok((set, culprits))
+}
+
 /// Strangers that a static filter let in last, 8 to a set, the latest first.
 struct Cache {
     sets: Vec<[u64; 8]>,

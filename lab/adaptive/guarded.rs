@@ -113,6 +113,22 @@ impl Guarded {
         }
     }
 
+    /// Takes a member out of the filter, and puts it in again.
+    pub(crate) fn reinsert(&mut self, key: Hash) -> Result<()> {
+        anyhow::ensure!(self.filter.remove(key)?, "a member was denied");
+        Ok(self.filter.insert(key)?)
+    }
+
+    /// Puts a new member in the place of an old one.
+    pub(crate) fn replace(&mut self, at: usize, new: Hash) -> Result<()> {
+        let old = self.store.0.remove(at);
+        anyhow::ensure!(self.filter.remove(old)?, "a member was denied");
+        self.filter.insert(new)?;
+        let at = self.store.0.partition_point(|other| other.hi < new.hi);
+        self.store.0.insert(at, new);
+        Ok(())
+    }
+
     pub(crate) fn bits_a_key(&self) -> f64 {
         self.filter.figures().bits_per_key()
     }
@@ -130,12 +146,15 @@ pub(crate) fn through_a_file(filter: AnyFilter) -> Result<AnyFilter> {
 pub(crate) struct Inside {
     /// Keys outside of their bins.
     pub(crate) outside: u64,
+    /// The share of bins that are full.
+    pub(crate) full: f64,
     /// Bits of extension in all bins, and in the bin with the most.
     pub(crate) bits: u64,
     pub(crate) most_bits: u64,
     pub(crate) most_salts: u64,
-    /// Lines that a stranger reads on average: its bucket may be any.
+    /// Lines that a stranger reads on average: its bucket may be any. And a member.
     pub(crate) lines: f64,
+    pub(crate) member_lines: f64,
     /// Prints in an overflow line on average, in the fullest, and those it has room for.
     pub(crate) fill: (f64, u64, u64),
 }
@@ -147,26 +166,39 @@ impl Inside {
         let words: Vec<u64> =
             bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
         let shape = section(&words, "shape")?;
-        let (bins, b, s, r) = (shape[0], shape[1] as u32, shape[2] as u32, shape[3]);
-        let (mut used, mut asked_outside) = (0, 0);
+        let [bins, lines, b, s, r] = [0, 1, 2, 3, 4].map(|i| shape[i]);
+        let (w, b, s) = (lines as u32, b as u32, s as u32);
+        // Of wide remainders 8 bits are in the bin; who has these in common with a key looks further.
+        let (near, is_wide) = if r > 12 { (8, 1.0) } else { (r as u32, 0.0) };
+        let (mut used, mut full, mut asked_outside, mut asked_second, mut in_second) =
+            (0, 0, 0, 0, 0);
         let (mut bits, mut most_bits, mut most_salts) = (0, 0, 0);
-        for line in section(&words, "bins")?.as_chunks::<8>().0 {
+        for line in section(&words, "bins")?.chunks_exact(8 * w as usize) {
             let head = line[0];
-            let index = field(line, 12, b);
-            used += u64::from(64 - field(line, 12 + b, s).leading_zeros());
+            let index = field(line, 11 + w, b);
+            let ends = field(line, 11 + w + b, s);
+            let slots = 128 - ends.leading_zeros();
+            used += u64::from(slots);
+            full += u64::from(slots == s);
             if head >> 7 & 1 == 1 {
                 // Buckets from the last one with a key on.
-                asked_outside += u64::from(b - (63 - (index | 1).leading_zeros()));
+                asked_outside += u64::from(b - (127 - (index | 1).leading_zeros()));
             }
-            let entries = (head >> 8 & 15) as u32;
-            let codes = (1..=entries).map(|entry| field(line, 512 - 12 * entry, 12) & 63);
+            // Slots that end in the second line, and buckets that end with one of them.
+            let first = (512 - (11 + w + b + s)) / near;
+            if slots > first {
+                in_second += u64::from(slots - first);
+                asked_second += u64::from((ends >> first).count_ones());
+            }
+            let entries = (head >> 8) as u32 & (16 * w - 1);
+            let width = 11 + w;
+            let codes = (1..=entries).map(|entry| field(line, 512 * w - width * entry, width) & 63);
             let extended: u64 = codes.map(|code| u64::from(code.ilog2())).sum();
             bits += extended;
             most_bits = most_bits.max(extended);
             most_salts = most_salts.max(head >> 1 & 63);
         }
-        // Of wide remainders 8 bits are in the line; who has these in common with a key looks further.
-        let far = if r > 12 { used as f64 / 256.0 } else { 0.0 };
+        let far = is_wide * used as f64 / 256.0;
         let width = r as u32 + 23;
         let overflow = section(&words, "overflow")?.as_chunks::<8>().0;
         let fill = |line: &[u64; 8]| {
@@ -175,22 +207,27 @@ impl Inside {
         };
         let sum: u64 = overflow.iter().map(fill).sum();
         let most = overflow.iter().map(fill).max().unwrap_or(0);
+        let outside = broom.len() - used;
+        // Those outside are looked for in the bin first.
+        let more = (in_second + outside) as f64 / broom.len().max(1) as f64;
         Ok(Self {
-            outside: broom.len() - used,
+            outside,
+            full: full as f64 / bins as f64,
             bits,
             most_bits,
             most_salts,
-            lines: 1.0 + (asked_outside as f64 + far) / (bins * u64::from(b)) as f64,
+            lines: 1.0
+                + ((asked_outside + asked_second) as f64 + far) / (bins * u64::from(b)) as f64,
+            member_lines: 1.0 + is_wide + more,
             fill: (sum as f64 / overflow.len() as f64, most, u64::from(511 / width)),
         })
     }
 }
 
-/// Up to 64 bits of a line.
-fn field(line: &[u64; 8], at: u32, bits: u32) -> u64 {
-    let (word, shift) = ((at / 64) as usize, at % 64);
-    let high = line.get(word + 1).map_or(0, |next| u128::from(*next) << 64);
-    (((u128::from(line[word]) | high) >> shift) & ((1 << bits) - 1)) as u64
+/// Up to 128 bits of a bin.
+fn field(line: &[u64], at: u32, bits: u32) -> u128 {
+    let bit = |i: u32| u128::from(line[i as usize / 64] >> (i % 64) & 1);
+    (0..bits).map(|i| bit(at + i) << i).sum()
 }
 
 /// The first section of this name.

@@ -15,7 +15,7 @@ use tamis::{
 
 use crate::keys::{Form, Random};
 use crate::members::{bytes, shape};
-use crate::{Effort, Subject, stats};
+use crate::{Effort, Subject, stats, variants};
 
 /// The store behind the filter: the members in the order of their hashes, each with how often.
 #[derive(Clone, Debug, Default)]
@@ -74,8 +74,8 @@ struct Guarded<F> {
 }
 
 impl<F: Subject + Adapt> Guarded<F> {
-    fn new(keys: u64, fpr: f64, hasher: &Hasher) -> Self {
-        let shape = shape::<F>(keys, fpr, &Settings::default()).expect("within reach");
+    fn new(keys: u64, fpr: f64, settings: &Settings, hasher: &Hasher) -> Self {
+        let shape = shape::<F>(keys, fpr, settings).expect("within reach");
         let members = Form::Integers.hashes(hasher, 0, keys);
         let filter = F::build(shape, &members[..]).expect("as many as it is for");
         Self { filter, store: Store::of(&members), asked: 0, passed: 0, scans: 0, sweeps: 0 }
@@ -131,9 +131,11 @@ pub fn what_got_in_once_does_not_again<F: Subject + Adapt>() {
     let effort = Effort::now();
     let mut random = effort.random(61);
     let keys = effort.times(10_000, 1_000_000);
-    for fpr in [1.0 / 64.0, 1.0 / 256.0] {
+    let rates = [1.0 / 64.0, 1.0 / 256.0];
+    for (settings, fpr) in variants::<F::Shape>().iter().flat_map(|set| rates.map(|fpr| (set, fpr)))
+    {
         let hasher = Hasher::new(HashId::Fast, random.seed());
-        let mut guarded = Guarded::<F>::new(keys, fpr, &hasher);
+        let mut guarded = Guarded::<F>::new(keys, fpr, settings, &hasher);
         let fresh = (keys as f64 / fpr / 8.0) as u64;
         let hot: Vec<Hash> =
             (0..fresh).map(|x| stranger(&hasher, x)).filter(|x| guarded.ask(*x)).collect();
@@ -164,37 +166,39 @@ pub fn the_rate_is_sustained<F: Subject + Adapt>() {
     const KEYS: u64 = 4000;
     let effort = Effort::now();
     let mut random = effort.random(62);
-    let hasher = Hasher::new(HashId::Fast, random.seed());
-    let mut guarded = Guarded::<F>::new(KEYS, FPR, &hasher);
-    let mut hot: Vec<Hash> = Vec::new();
-    let mut repairs = 0;
-    for window in 0..effort.times(30, 1000) {
-        for number in 0..KEYS * 4 {
-            let repeat = number % 2 == 1 && !hot.is_empty();
-            let x = if repeat {
-                hot[random.below(hot.len())]
-            } else {
-                stranger(&hasher, window * KEYS * 4 + number)
-            };
-            if guarded.ask(x) && !repeat {
-                hot.push(x);
+    for settings in variants::<F::Shape>() {
+        let hasher = Hasher::new(HashId::Fast, random.seed());
+        let mut guarded = Guarded::<F>::new(KEYS, FPR, &settings, &hasher);
+        let mut hot: Vec<Hash> = Vec::new();
+        let mut repairs = 0;
+        for window in 0..effort.times(30, 1000) {
+            for number in 0..KEYS * 4 {
+                let repeat = number % 2 == 1 && !hot.is_empty();
+                let x = if repeat {
+                    hot[random.below(hot.len())]
+                } else {
+                    stranger(&hasher, window * KEYS * 4 + number)
+                };
+                if guarded.ask(x) && !repeat {
+                    hot.push(x);
+                }
             }
+            repairs += guarded.passed;
+            guarded.check(&format!("{} window {window}", F::KIND));
+            guarded.deny_no_member();
+            // Where the filter mends for ever, it is bounded for ever.
+            let len = guarded.filter.len();
+            assert!(len <= KEYS, "{len} entries for {KEYS} keys");
         }
-        repairs += guarded.passed;
-        guarded.check(&format!("{} window {window}", F::KIND));
-        guarded.deny_no_member();
-        // Where the filter mends for ever, it is bounded for ever.
-        let len = guarded.filter.len();
-        assert!(len <= KEYS, "{len} entries for {KEYS} keys");
+        println!(
+            "{}: {} sweeps, {} scans for {repairs} repairs",
+            F::KIND,
+            guarded.sweeps,
+            guarded.scans
+        );
+        assert!(guarded.scans == 0 || guarded.sweeps > 3, "only {} sweeps", guarded.sweeps);
+        guarded.filter.validate().expect("a sound filter");
     }
-    println!(
-        "{}: {} sweeps, {} scans for {repairs} repairs",
-        F::KIND,
-        guarded.sweeps,
-        guarded.scans
-    );
-    assert!(guarded.scans == 0 || guarded.sweeps > 3, "only {} sweeps", guarded.sweeps);
-    guarded.filter.validate().expect("a sound filter");
 }
 
 /// Any sequence of insertions, removals, queries, repairs, sweeps and files agrees with the store:
@@ -204,10 +208,11 @@ pub fn random_operations_with_repairs_agree_with_the_store<F: Subject + Adapt>()
     let mut random = effort.random(63);
     let mut asked = 0;
     let sizes = [(1, 0.3), (17, 0.3), (100, 0.1), (2000, 0.05), (20_000, 1.0 / 64.0)];
-    let each = effort.times(2_100_000, 210_000_000);
-    for (keys, fpr) in sizes {
+    let variants = variants::<F::Shape>();
+    let each = effort.times(2_100_000, 210_000_000) / variants.len() as u64;
+    for (settings, (keys, fpr)) in variants.iter().flat_map(|set| sizes.map(|size| (set, size))) {
         let goal = Goal::KeysFpr { keys, fpr };
-        let empty = F::KIND.build(1, goal, &Settings::default(), &[][..]).expect("within reach");
+        let empty = F::KIND.build(1, goal, settings, &[][..]).expect("within reach");
         let hasher = Hasher::new(HashId::Fast, random.seed());
         let (mut filter, mut store) = (empty, Store::default());
         let mut members_asked = 0;
@@ -274,27 +279,31 @@ fn step<F: Subject>(
 /// Nothing happens where nothing is wrong.
 pub fn a_stranger_that_is_denied_needs_no_repair<F: Subject + Adapt>() {
     let hasher = Hasher::new(HashId::Fast, [64, 65]);
-    let mut guarded = Guarded::<F>::new(1000, 0.01, &hasher);
-    let before = guarded.filter.clone();
-    let denied = (0..10_000).map(|x| stranger(&hasher, x)).filter(|x| !before.contains(*x));
-    for x in denied {
-        let members = guarded.store.members(guarded.filter.suspects(x));
-        assert_eq!(guarded.filter.adapt(x, &members), Repair::NotNeeded);
+    for settings in variants::<F::Shape>() {
+        let mut guarded = Guarded::<F>::new(1000, 0.01, &settings, &hasher);
+        let before = guarded.filter.clone();
+        let denied = (0..10_000).map(|x| stranger(&hasher, x)).filter(|x| !before.contains(*x));
+        for x in denied {
+            let members = guarded.store.members(guarded.filter.suspects(x));
+            assert_eq!(guarded.filter.adapt(x, &members), Repair::NotNeeded);
+        }
+        assert_eq!(guarded.filter, before);
     }
-    assert_eq!(guarded.filter, before);
 }
 
 /// A repair needs the members of the range that is named, and others make no difference.
 pub fn suspects_are_all_that_matter<F: Subject + Adapt>() {
     let hasher = Hasher::new(HashId::Fast, [66, 67]);
-    let guarded = Guarded::<F>::new(2000, 0.03, &hasher);
-    let yeses = (0..20_000).map(|x| stranger(&hasher, x)).filter(|x| guarded.filter.contains(*x));
-    for x in yeses.take(100) {
-        let range = guarded.filter.suspects(x);
-        assert!(range.contains(&x.hi));
-        let (mut few, mut all) = (guarded.filter.clone(), guarded.filter.clone());
-        few.adapt(x, &guarded.store.members(range));
-        all.adapt(x, &guarded.store.all());
-        assert!(few == all && !few.contains(x));
+    for settings in variants::<F::Shape>() {
+        let Guarded { filter, store, .. } = Guarded::<F>::new(2000, 0.03, &settings, &hasher);
+        let yeses = (0..20_000).map(|x| stranger(&hasher, x)).filter(|x| filter.contains(*x));
+        for x in yeses.take(100) {
+            let range = filter.suspects(x);
+            assert!(range.contains(&x.hi));
+            let (mut few, mut all) = (filter.clone(), filter.clone());
+            few.adapt(x, &store.members(range));
+            all.adapt(x, &store.all());
+            assert!(few == all && !few.contains(x));
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! A bin: one cache line that holds the fingerprints of the keys that fall into it.
+//! A bin: a cache line, or two adjacent ones, that holds the fingerprints of the keys that fall into it.
 //!
 //! ```text
 //!  bit 0       12          12+b      12+b+s                                        512
@@ -8,7 +8,7 @@
 //!   epoch 1     bucket i    slot j is   slot 0, slot 1, …  ──►     ◄── 12 bits each: slot 6,
 //!   salt 6      has keys    the last of                                a 1 and up to 5 bits
 //!   overflow 1              its bucket
-//!   extensions 4
+//!   extensions 4                        in two lines: 5 to count them, 7 for a slot
 //! ```
 //!
 //! Slots are in the order of their buckets. The n-th set bit of the index has the n-th set bit of
@@ -16,33 +16,26 @@
 //! end into slots that are not in use, ascending by slot; an extension of more than five bits is
 //! several entries. Where remainders are wide, the first [`NEAR`] bits of each are in the line and
 //! the rest is in an array beside it.
+//!
+//! How many lines a bin has is a number of the [`Layout`] like the others. Queries and insertions of
+//! bins of one line are compiled for these alone: all that they call is inlined, so that there no
+//! more than one word of marks is looked at.
 
 use bits::packed::mask;
 use bits::select::Bits;
 
-/// Words of a bin.
-pub(super) const WORDS: usize = 8;
-const LINE: u32 = 512;
-/// Bits before the index.
-pub(super) const HEAD: u32 = 12;
-/// The index and the head share the first word.
-pub(super) const MAX_BUCKETS: u32 = 51;
-pub(super) const MAX_SLOTS: u32 = 64;
 /// Remainders up to this width are wholly in the line.
 pub(super) const WHOLE: u32 = 12;
 /// Bits in the line of a wider one: 1 stranger in 256 that meets a taken bucket looks further.
 pub(super) const NEAR: u32 = 8;
 /// The widest remainder: what is left of a key's 64 bits are extensions.
 pub(super) const MAX_REMAINDER: u32 = 40;
-/// Bits of a tail that are as good as random: the bucket has taken up to six.
-pub(super) const TAIL: u32 = 58;
+/// Bits of a tail that are as good as random: the bucket has taken up to seven.
+pub(super) const TAIL: u32 = 57;
 const SALT: u64 = 63;
 const OVERFLOW: u64 = 1 << 7;
 const EXTENSIONS: u32 = 8;
-/// Entries that the head can count.
-pub(super) const MOST_EXTENSIONS: u32 = 15;
-/// Bits of an extension entry, and of those the ones that extend.
-const ENTRY: u32 = 12;
+/// Bits of an extension entry that extend.
 pub(super) const CHUNK: u32 = 5;
 
 /// What a bin remembers of a key: its bucket, and the first `len` bits of its tail.
@@ -87,6 +80,8 @@ impl Spot {
 /// How bins are laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
+    /// Cache lines: 1 or 2.
+    pub(super) lines: u32,
     /// Buckets.
     pub(super) b: u32,
     /// Slots.
@@ -99,7 +94,7 @@ pub(super) struct Layout {
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
     pub(super) layout: Layout,
-    pub(super) line: &'a [u64; WORDS],
+    pub(super) line: &'a [u64],
     pub(super) far: &'a [u64],
     /// Where in `far` the bits of slot 0 are.
     pub(super) at: u64,
@@ -108,15 +103,51 @@ pub(super) struct View<'a> {
 /// The same to change.
 pub(super) struct ViewMut<'a> {
     pub(super) layout: Layout,
-    pub(super) line: &'a mut [u64; WORDS],
+    pub(super) line: &'a mut [u64],
     pub(super) far: &'a mut [u64],
     pub(super) at: u64,
 }
 
 impl Layout {
-    /// The most slots with so many buckets and bits of a remainder, 16 bits being left to extend.
-    pub(super) fn most_slots(b: u32, r: u32) -> u32 {
-        ((LINE - HEAD - b - 16) / (1 + Self { b, s: 0, r }.near())).min(MAX_SLOTS)
+    /// The index and the head share a word of each line.
+    pub(super) const fn most_buckets(lines: u32) -> u32 {
+        64 * lines - 13
+    }
+
+    /// The most slots with so many buckets and bits of a remainder, an extension for each line being
+    /// left.
+    pub(super) fn most_slots(lines: u32, b: u32, r: u32) -> u32 {
+        let empty = Self { lines, b, s: 0, r };
+        let room = empty.bits() - empty.first_slot() - lines * empty.entry();
+        (room / (1 + empty.near())).min(64 * lines)
+    }
+
+    #[inline(always)]
+    pub(super) fn words(&self) -> usize {
+        8 * self.lines as usize
+    }
+
+    #[inline(always)]
+    fn bits(&self) -> u32 {
+        512 * self.lines
+    }
+
+    /// Bits before the index.
+    #[inline(always)]
+    fn head(&self) -> u32 {
+        11 + self.lines
+    }
+
+    /// Bits of an extension entry.
+    #[inline(always)]
+    fn entry(&self) -> u32 {
+        11 + self.lines
+    }
+
+    /// Entries that the head can count.
+    #[inline(always)]
+    fn most_entries(&self) -> u32 {
+        16 * self.lines - 1
     }
 
     /// Bits of a remainder in the line.
@@ -133,15 +164,21 @@ impl Layout {
 
     #[inline(always)]
     fn first_slot(&self) -> u32 {
-        HEAD + self.b + self.s
+        self.head() + self.b + self.s
     }
 
     /// Whether so many slots and entries fit.
     #[inline(always)]
     fn fits(&self, slots: u32, entries: u32) -> bool {
         slots <= self.s
-            && entries <= MOST_EXTENSIONS
-            && self.first_slot() + slots * self.near() + entries * ENTRY <= LINE
+            && entries <= self.most_entries()
+            && self.first_slot() + slots * self.near() + entries * self.entry() <= self.bits()
+    }
+
+    /// Repairs that a bin of so many keys has room for on average.
+    pub(super) fn repairs(&self, keys: f64) -> f64 {
+        let free = f64::from(self.bits() - self.first_slot()) - keys * f64::from(self.near());
+        (free / f64::from(self.entry())).clamp(1.0, self.most_entries().into())
     }
 
     /// How many of these prints, from the first on, fit; they are in the order of their buckets.
@@ -155,9 +192,86 @@ impl Layout {
     }
 }
 
+/// Marks of buckets or of slots: a word for each line of a bin.
+#[derive(Clone, Copy)]
+struct Marks {
+    two: bool,
+    low: u64,
+    high: u64,
+}
+
+impl Marks {
+    #[inline(always)]
+    fn all(self) -> u128 {
+        u128::from(self.high) << 64 | u128::from(self.low)
+    }
+
+    #[inline(always)]
+    fn of(two: bool, all: u128) -> Self {
+        Self { two, low: all as u64, high: (all >> 64) as u64 }
+    }
+
+    /// Those from `at` on, at the lowest place.
+    #[inline(always)]
+    fn from(self, at: u32) -> u128 {
+        if self.two { self.all() >> at } else { u128::from(self.low >> at) }
+    }
+
+    #[inline(always)]
+    fn has(self, at: u32) -> bool {
+        self.from(at) & 1 == 1
+    }
+
+    /// The place after the last.
+    #[inline(always)]
+    fn end(self) -> u32 {
+        if self.two { 128 - self.all().leading_zeros() } else { 64 - self.low.leading_zeros() }
+    }
+
+    /// As [`Bits::rank`] for both words.
+    #[inline(always)]
+    fn rank(self, bits: impl Bits, below: u32) -> u32 {
+        if self.two && below >= 64 {
+            self.low.count_ones() + bits.rank(self.high, below - 64)
+        } else {
+            bits.rank(self.low, below)
+        }
+    }
+
+    /// As [`Bits::select`] for both words.
+    #[inline(always)]
+    fn select(self, bits: impl Bits, n: u32) -> u32 {
+        if self.two && n >= self.low.count_ones() {
+            // More than there are only in a damaged file.
+            64 + bits.select(self.high, (n - self.low.count_ones()).min(63))
+        } else {
+            bits.select(self.low, n)
+        }
+    }
+
+    /// A mark more at `at`; those from there on move up.
+    #[inline(always)]
+    fn insert(self, at: u32, mark: bool) -> Self {
+        if self.two {
+            let (all, below) = (self.all(), (1u128 << at) - 1);
+            let mark = u128::from(mark) << at;
+            return Self::of(true, all & below | mark | (all & !below) << 1);
+        }
+        let below = mask(at);
+        let low = self.low & below | u64::from(mark) << at | (self.low & !below) << 1;
+        Self { low, ..self }
+    }
+
+    /// Without the mark at `at`; those after it move down.
+    fn remove(self, at: u32) -> Self {
+        let below = (1u128 << at) - 1;
+        Self::of(self.two, self.all() & below | self.all() >> 1 & !below)
+    }
+}
+
 /// Bits that a line has for its hash function: epoch and salt.
 #[inline(always)]
-pub(super) fn function(line: &[u64; WORDS]) -> (u64, u64) {
+pub(super) fn function(line: &[u64]) -> (u64, u64) {
     (line[0] & 1, line[0] >> 1 & SALT)
 }
 
@@ -166,26 +280,48 @@ pub(super) const LAST_SALT: u64 = SALT;
 
 impl View<'_> {
     #[inline(always)]
-    fn index(&self) -> u64 {
-        self.line[0] >> HEAD & mask(self.layout.b)
+    fn two(&self) -> bool {
+        self.layout.lines == 2
+    }
+
+    /// Marks from a bit of the lines on.
+    #[inline(always)]
+    fn marks(&self, from: u32, count: u32) -> Marks {
+        let from = u64::from(from);
+        let low = get(self.line, from, count.min(64));
+        Marks { two: true, low, high: get(self.line, from + 64, count.saturating_sub(64)) }
     }
 
     #[inline(always)]
-    fn ends(&self) -> u64 {
+    fn index(&self) -> Marks {
+        let Layout { b, .. } = self.layout;
+        if self.two() {
+            return self.marks(self.layout.head(), b);
+        }
+        Marks { two: false, low: self.line[0] >> self.layout.head() & mask(b), high: 0 }
+    }
+
+    #[inline(always)]
+    fn ends(&self) -> Marks {
+        let Layout { b, s, .. } = self.layout;
+        let from = self.layout.head() + b;
+        if self.two() {
+            return self.marks(from, s);
+        }
         // At most 63: the other shift is at least 1.
-        let from = HEAD + self.layout.b;
-        (self.line[0] >> from | self.line[1] << (64 - from)) & mask(self.layout.s)
+        let low = (self.line[0] >> from | self.line[1] << (64 - from)) & mask(s);
+        Marks { two: false, low, high: 0 }
     }
 
     /// Slots in use.
     #[inline(always)]
     pub(super) fn used(&self) -> u32 {
-        64 - self.ends().leading_zeros()
+        self.ends().end()
     }
 
     #[inline(always)]
     fn extensions(&self) -> u32 {
-        (self.line[0] >> EXTENSIONS & 15) as u32
+        (self.line[0] >> EXTENSIONS) as u32 & self.layout.most_entries()
     }
 
     /// Whether some keys of this bin are not in it.
@@ -197,19 +333,20 @@ impl View<'_> {
     /// The first of the buckets that keys outside may belong to: the last with a key in here.
     #[inline(always)]
     pub(super) fn last_bucket(&self) -> u32 {
-        63 - (self.index() | 1).leading_zeros()
+        self.index().end().saturating_sub(1)
     }
 
     /// Whether a key of this bucket may be outside.
     #[inline(always)]
     pub(super) fn may_be_outside(&self, bucket: u32) -> bool {
-        self.overflows() && self.index() >> bucket <= 1
+        self.overflows() && self.index().from(bucket) <= 1
     }
 
     /// That the counts agree: true of every bin but one from a damaged file.
+    #[inline(always)]
     pub(super) fn is_sound(&self) -> bool {
         let (used, entries) = (self.used(), self.extensions());
-        self.index().count_ones() == self.ends().count_ones()
+        self.index().all().count_ones() == self.ends().all().count_ones()
             && self.layout.fits(used, entries)
             && (entries == 0 || (0..entries).all(|i| self.entry(i).0 < used))
     }
@@ -217,7 +354,8 @@ impl View<'_> {
     /// Entry `i`: its slot and its code.
     #[inline(always)]
     fn entry(&self, i: u32) -> (u32, u32) {
-        let entry = get(self.line, u64::from(LINE - ENTRY * (i + 1)), ENTRY) as u32;
+        let width = self.layout.entry();
+        let entry = get(self.line, u64::from(self.layout.bits() - width * (i + 1)), width) as u32;
         (entry >> 6, entry & 63)
     }
 
@@ -238,12 +376,12 @@ impl View<'_> {
     #[inline(always)]
     fn run(&self, bits: impl Bits, bucket: u32) -> (u32, u32) {
         let index = self.index();
-        if index >> bucket & 1 == 0 {
+        if !index.has(bucket) {
             return (0, 0);
         }
-        let (nth, ends) = (bits.rank(index, bucket), self.ends());
-        let start = if nth == 0 { 0 } else { bits.select(ends, nth - 1) + 1 };
-        (start, (bits.select(ends, nth) + 1).min(self.layout.s))
+        let (nth, ends) = (index.rank(bits, bucket), self.ends());
+        let start = if nth == 0 { 0 } else { ends.select(bits, nth - 1) + 1 };
+        (start, (ends.select(bits, nth) + 1).min(self.layout.s))
     }
 
     /// Whether the slot's remainder is that of the tail.
@@ -300,6 +438,15 @@ impl View<'_> {
         (start..end).any(|slot| self.near(slot) == spot.tail >> (64 - self.layout.near()))
     }
 
+    /// Lines of the bin that a query looks at: head, index and ends are in the first.
+    #[cfg(test)]
+    pub(super) fn lines(&self, bits: impl Bits, spot: Spot) -> u32 {
+        let (start, end) = self.run(bits, spot.bucket);
+        let past = |slot: u32| self.layout.first_slot() + (slot + 1) * self.layout.near() > 512;
+        let second = (start..end).any(past) || self.extensions() > 0;
+        1 + u32::from(self.layout.lines == 2 && second)
+    }
+
     /// The slot that stands for what falls there with the most bits, and how many.
     pub(super) fn longest(&self, bits: impl Bits, spot: Spot) -> Option<(u32, u32)> {
         let (start, end) = self.run(bits, spot.bucket);
@@ -329,12 +476,12 @@ impl View<'_> {
 
     /// All prints, in the order of their slots.
     pub(super) fn prints(&self, into: &mut Vec<Print>) {
-        let (mut index, ends) = (self.index(), self.ends());
+        let (mut index, ends) = (self.index().all(), self.ends());
         for slot in 0..self.used() {
             // A damaged file may have more ends than buckets.
             let bucket = if index == 0 { self.last_bucket() } else { index.trailing_zeros() };
             into.push(self.print(bucket, slot));
-            if ends >> slot & 1 == 1 {
+            if ends.has(slot) {
                 index &= index.wrapping_sub(1);
             }
         }
@@ -345,10 +492,10 @@ impl View<'_> {
         if !self.is_sound() {
             return Some("a bin's counts do not agree");
         }
-        let Layout { b, s, r } = self.layout;
+        let Layout { s, r, .. } = self.layout;
         let (used, entries) = (self.used(), self.extensions());
         let free = u64::from(self.layout.first_slot() + used * self.layout.near());
-        let free_bits = LINE - ENTRY * entries - free as u32;
+        let free_bits = self.layout.bits() - self.layout.entry() * entries - free as u32;
         let far = self.layout.far();
         let zero = |words: &[u64], from: u64, count: u32| {
             (0..count)
@@ -370,7 +517,6 @@ impl View<'_> {
         if !codes || long {
             return Some("a bin's extensions are not what they must be");
         }
-        debug_assert!(b <= MAX_BUCKETS);
         None
     }
 }
@@ -381,8 +527,26 @@ impl ViewMut<'_> {
         View { layout: self.layout, line: self.line, far: self.far, at: self.at }
     }
 
-    fn set_ends(&mut self, ends: u64) {
-        put(self.line, u64::from(HEAD + self.layout.b), self.layout.s, ends);
+    #[inline(always)]
+    fn set_ends(&mut self, ends: Marks) {
+        let Layout { b, s, .. } = self.layout;
+        let from = u64::from(self.layout.head() + b);
+        put(self.line, from, s.min(64), ends.low);
+        if ends.two {
+            put(self.line, from + 64, s.saturating_sub(64), ends.high);
+        }
+    }
+
+    /// Says whether a bucket has slots.
+    #[inline(always)]
+    fn set_bucket(&mut self, bucket: u32, has: bool) {
+        let bit = self.layout.head() + bucket;
+        let word = if self.layout.lines == 2 {
+            &mut self.line[bit as usize / 64]
+        } else {
+            &mut self.line[0]
+        };
+        *word = *word & !(1 << (bit % 64)) | u64::from(has) << (bit % 64);
     }
 
     pub(super) fn set_overflow(&mut self, overflows: bool) {
@@ -394,7 +558,8 @@ impl ViewMut<'_> {
     }
 
     fn set_extensions(&mut self, count: u32) {
-        self.line[0] = self.line[0] & !(15 << EXTENSIONS) | u64::from(count) << EXTENSIONS;
+        let counts = u64::from(self.layout.most_entries());
+        self.line[0] = self.line[0] & !(counts << EXTENSIONS) | u64::from(count) << EXTENSIONS;
     }
 
     /// Whether there is room for one more print without an extension.
@@ -411,11 +576,11 @@ impl ViewMut<'_> {
         let (near, far) = (self.layout.near(), self.layout.far());
         let view = self.view();
         let (index, ends, used) = (view.index(), view.ends(), view.used());
-        let nth = bits.rank(index, spot.bucket);
-        let slot = if nth == 0 { 0 } else { (bits.select(ends, nth - 1) + 1).min(used) };
-        let new = !index >> spot.bucket & 1;
-        self.line[0] |= 1 << (HEAD + spot.bucket);
-        self.set_ends(ends & mask(slot) | new << slot | (ends & !mask(slot)) << 1);
+        let nth = index.rank(bits, spot.bucket);
+        let slot = if nth == 0 { 0 } else { (ends.select(bits, nth - 1) + 1).min(used) };
+        let new = !index.has(spot.bucket);
+        self.set_bucket(spot.bucket, true);
+        self.set_ends(ends.insert(slot, new));
         let first = u64::from(self.layout.first_slot());
         let (from, to) = (first + u64::from(slot * near), first + u64::from(used * near));
         shift_up(self.line, from, to, near);
@@ -436,14 +601,16 @@ impl ViewMut<'_> {
         for i in 0..self.view().extensions() {
             let (slot, code) = self.view().entry(i);
             if slot >= from {
-                let slot = slot.saturating_add_signed(by).min(MAX_SLOTS - 1);
+                let slot = slot.saturating_add_signed(by).min(64 * self.layout.lines - 1);
                 self.set_entry(i, slot, code);
             }
         }
     }
 
     fn set_entry(&mut self, i: u32, slot: u32, code: u32) {
-        put(self.line, u64::from(LINE - ENTRY * (i + 1)), ENTRY, u64::from(slot << 6 | code));
+        let width = self.layout.entry();
+        let at = self.layout.bits() - width * (i + 1);
+        put(self.line, u64::from(at), width, u64::from(slot << 6 | code));
     }
 
     /// Takes the print in `slot`, of bucket `bucket`, out.
@@ -457,11 +624,11 @@ impl ViewMut<'_> {
         }
         let mut ends = ends;
         if end - start == 1 {
-            self.line[0] &= !(1 << (HEAD + bucket));
+            self.set_bucket(bucket, false);
         } else if slot + 1 == end {
-            ends |= 1 << slot >> 1;
+            ends = Marks::of(ends.two, ends.all() | 1 << (slot - 1));
         }
-        self.set_ends(ends & mask(slot) | ends >> 1 & !mask(slot));
+        self.set_ends(ends.remove(slot));
         let first = u64::from(self.layout.first_slot());
         let at = |slot: u32| first + u64::from(slot * near);
         shift_down(self.line, at(slot + 1), at(used), near);
@@ -496,15 +663,15 @@ impl ViewMut<'_> {
         let Layout { s, r, .. } = self.layout;
         let (near, far) = (self.layout.near(), self.layout.far());
         let head = self.line[0] & mask(EXTENSIONS);
-        *self.line = [0; WORDS];
+        self.line.fill(0);
         self.line[0] = head;
         for slot in 0..s {
             put(self.far, self.at + u64::from(slot * far), far, 0);
         }
-        let (mut ends, mut entries) = (0u64, 0);
+        let (mut ends, mut entries) = (0u128, 0);
         let first = u64::from(self.layout.first_slot());
         for (slot, print) in (0..).zip(prints) {
-            self.line[0] |= 1 << (HEAD + print.bucket);
+            self.set_bucket(print.bucket, true);
             if prints.get(slot as usize + 1).is_none_or(|next| next.bucket != print.bucket) {
                 ends |= 1 << slot;
             }
@@ -517,7 +684,7 @@ impl ViewMut<'_> {
                 entries += 1;
             }
         }
-        self.set_ends(ends);
+        self.set_ends(Marks::of(self.layout.lines == 2, ends));
         self.set_extensions(entries);
     }
 }

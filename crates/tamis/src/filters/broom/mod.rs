@@ -20,8 +20,10 @@
 //!
 //! | figure | |
 //! | --- | --- |
-//! | bits a key | 10.4 at 2^-6, 12.9 at 2^-8, 18.1 at 2^-12, all counted, extensions included |
-//! | cache lines | 1.02 on average at 2^-8: a second where a bin overflows and the bucket is its last |
+//! | bits a key | 10.3 at 2^-6, 12.9 at 2^-8, 18.4 at 2^-12, all counted, extensions included |
+//! | with `lines=2` | 9.5, 12.0, 17.2: bins of two adjacent lines, of which fewer overflow; a query takes 1.2 to 1.4 times as long, in a batch nearly twice, an insertion twice |
+//! | cache lines | 1.02 on average at 2^-8: a second where a bin overflows and the bucket is its last; with `lines=2` 1.4 for a stranger, 1.6 for a member |
+//! | below 2^-12 | a member takes a line more: wide remainders are in two places |
 //! | building | 1 line a key |
 //! | failure | none by bad luck: what fits nowhere else goes to a stash, which grows if it must |
 //! | rates | 3.5 % at the most, which takes no more memory than a poorer one would; 2^-40 at the least |
@@ -57,55 +59,44 @@ mod yard;
 
 use std::ops::RangeInclusive;
 
+use bits::LINE_WORDS;
 use bits::select::{Bits, Task, run};
 use format::{Reader, Writer};
 
-use self::bin::{Layout, MAX_BUCKETS, MAX_REMAINDER, WORDS};
+use self::bin::{Layout, MAX_REMAINDER, WHOLE};
 use self::resize::Move;
 use self::yard::Yard;
 use super::{binomial_mean, build_by_inserting};
 use crate::error::{Error, Full};
 use crate::filter::{Adapt, Build, Filter, Insert, KeySource, Persist, Remove, Repair};
 use crate::hash::Hash;
-use crate::plan::{Figures, MAX_KEYS, Settings, Shape};
+use crate::plan::{Figures, MAX_KEYS, Setting, Settings, Shape};
 
-const MAX_BINS: u64 = outside::MAX_BINS;
 const MAX_STASH: u64 = 1 << 40;
 /// Fields of a shape in a file.
-const FIELDS: usize = 8;
+const FIELDS: usize = 9;
 /// Keys swept for each false positive. Two make a bin come under six salts between two sweeps, at
 /// most 25 seen; one would make it twelve, and the last of 64 be reached.
 const SWEPT: u64 = 2;
 /// Keys of a batch whose memory is asked for while the batch before it is worked on.
 const BATCH: usize = 16;
 
-/// Bins of a cache line each, how they are divided, and what there is beside them.
+/// Bins of a cache line each or of two, how they are divided, and what there is beside them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BroomShape {
     bins: u64,
-    buckets: u32,
-    slots: u32,
-    remainder: u32,
+    layout: Layout,
     /// Overflow lines of a group of bins.
-    lines: u64,
+    overflow: u64,
     /// Entries of the stash, unless it grows.
     stash: u64,
     keys: u64,
 }
 
 impl BroomShape {
-    /// A shape by hand: bins, each of so many buckets and slots for remainders of so many bits; so
-    /// many overflow lines for each group of up to 2048 bins, and entries of a stash that grows if
-    /// need be; made for this many keys.
-    pub fn new(
-        bins: u64,
-        buckets: u32,
-        slots: u32,
-        remainder: u32,
-        lines: u64,
-        stash: u64,
-        keys: u64,
-    ) -> Result<Self, Error> {
+    /// So many bins of such a layout; overflow lines for each group of bins, and entries of a stash
+    /// that grows if need be; made for this many keys.
+    fn new(bins: u64, layout: Layout, overflow: u64, stash: u64, keys: u64) -> Result<Self, Error> {
         let within = |what, asked, least, most| {
             if (least..=most).contains(&asked) {
                 Ok(())
@@ -113,45 +104,48 @@ impl BroomShape {
                 Err(Error::Limit { what, asked, most })
             }
         };
-        within("bins", bins, 1, MAX_BINS)?;
-        within("buckets a bin", buckets.into(), 1, MAX_BUCKETS.into())?;
-        within("bits of a remainder", remainder.into(), 1, MAX_REMAINDER.into())?;
-        within("slots a bin", slots.into(), 1, Layout::most_slots(buckets, remainder).into())?;
-        within("overflow lines a group", lines, 1, outside::GROUP)?;
+        let Layout { lines, b, s, r } = layout;
+        within("cache lines a bin", lines.into(), 1, 2)?;
+        within("bins", bins, 1, outside::most_bins(lines))?;
+        within("buckets a bin", b.into(), 1, Layout::most_buckets(lines).into())?;
+        within("bits of a remainder", r.into(), 1, MAX_REMAINDER.into())?;
+        within("slots a bin", s.into(), 1, Layout::most_slots(lines, b, r).into())?;
+        within("overflow lines a group", overflow, 1, outside::MAX_LINES)?;
         within("entries of a stash", stash, 4, MAX_STASH)?;
         crate::plan::check_keys(keys)?;
-        Ok(Self { bins, buckets, slots, remainder, lines, stash, keys })
+        Ok(Self { bins, layout, overflow, stash, keys })
     }
 
-    /// Bins, a cache line each.
+    /// Bins.
     pub fn bins(&self) -> u64 {
         self.bins
     }
 
+    /// Cache lines of a bin.
+    pub fn lines(&self) -> u32 {
+        self.layout.lines
+    }
+
     /// Bits of a remainder.
     pub fn remainder(&self) -> u32 {
-        self.remainder
+        self.layout.r
     }
 
     /// Prints that a bin has room for.
     pub fn slots(&self) -> u32 {
-        self.slots
-    }
-
-    fn layout(&self) -> Layout {
-        Layout { b: self.buckets, s: self.slots, r: self.remainder }
+        self.layout.s
     }
 
     fn bin_words(&self) -> u64 {
-        self.bins * WORDS as u64
+        self.bins * self.layout.words() as u64
     }
 
     fn far_words(&self) -> u64 {
-        (self.bins * u64::from(self.slots * self.layout().far())).div_ceil(64)
+        (self.bins * u64::from(self.layout.s * self.layout.far())).div_ceil(64)
     }
 
     fn overflow_words(&self) -> u64 {
-        outside::groups(self.bins).0 * self.lines * WORDS as u64
+        outside::groups(self.bins, self.layout.lines).0 * self.overflow * LINE_WORDS as u64
     }
 
     fn bytes(&self) -> u64 {
@@ -161,45 +155,47 @@ impl BroomShape {
 
     /// The fingerprints that there are, unextended: keys of one cannot be told apart.
     fn classes(&self) -> f64 {
-        self.bins as f64 * classes_a_bin(self.buckets, self.remainder)
+        self.bins as f64 * classes_a_bin(self.layout.b, self.layout.r)
     }
 
     /// This many bins for this many keys, where so many keys of a bin do not fit into it, with
     /// what they need beside them.
     fn sized(layout: Layout, bins: u64, over: f64, keys: u64) -> Result<Self, Error> {
-        let Layout { b, s, r } = layout;
-        let (_, group) = outside::groups(bins);
+        let (_, group) = outside::groups(bins, layout.lines);
         let expected = over * group as f64;
         // Keys that overflow come in handfuls, one for each full bin: four times the variance.
-        let lines = (expected + (4.0 * expected).sqrt())
-            / (f64::from(outside::prints_a_line(r)) * OVERFLOW_LOAD);
-        let lines = (lines.ceil() as u64).clamp(1, outside::GROUP);
-        let stash = (over * bins as f64 * SPILT).ceil().min(MAX_STASH as f64 / 2.0) as u64;
-        let stash = (STASH + stash).next_multiple_of(4);
-        Self::new(bins, b, s, r, lines, stash, keys)
+        let (line, spilt) = outside::plan(layout.r);
+        let lines = (expected + (4.0 * expected).sqrt()) / line;
+        let lines = (lines.ceil() as u64).clamp(1, outside::MAX_LINES);
+        let stash = outside::stash(over * bins as f64 * spilt).min(MAX_STASH as f64) as u64;
+        Self::new(bins, layout, lines, stash.next_multiple_of(4), keys)
     }
 }
 
-/// Prints of an overflow line to expect, of those that it has room for.
-const OVERFLOW_LOAD: f64 = 0.66;
-/// Entries of the stash for each print outside of its bin, and those that there are always.
-const SPILT: f64 = 0.09;
-const STASH: u64 = 16;
+/// Cache lines of a bin.
+const LINES: Setting = Setting { name: "lines", takes: "cache lines of a bin, 1 or 2; usually 1" };
 
-/// Fewer buckets would have crowded runs.
-const MIN_BUCKETS: u32 = 16;
+/// Fewer buckets would have crowded runs: of more than two keys, which the plan of what is outside
+/// allows for.
+const fn least_buckets(lines: u32) -> u32 {
+    24 * lines
+}
 
 /// The fewest buckets that make so many classes a bin.
-fn buckets(classes: f64, r: u32) -> u32 {
-    (classes / f64::from(r).exp2()).ceil().clamp(MIN_BUCKETS.into(), 64.0) as u32
+fn buckets(lines: u32, classes: f64, r: u32) -> u32 {
+    let most = f64::from(64 * lines);
+    (classes / f64::from(r).exp2()).ceil().clamp(least_buckets(lines).into(), most) as u32
 }
 
 /// How to divide a bin: slots, bits of a remainder, the mean number of its keys, and of those that do
 /// not fit.
 ///
 /// There are the same ways for every number of keys, and the better the rate the fewer of them. So
-/// more keys, or a better rate, never take less memory, and planning backwards is possible.
+/// more keys, or a better rate, never take less memory, and planning backwards is possible. One step
+/// is granted: up to 2^-12 remainders are whole, which takes 1.3 % more memory than just past that,
+/// but of a member's lookup one dependent read of memory instead of two.
 struct Way {
+    lines: u32,
     s: u32,
     r: u32,
     load: f64,
@@ -208,24 +204,33 @@ struct Way {
 
 impl Way {
     /// Those that reach a rate.
-    fn each(fpr: f64, mut see: impl FnMut(Self)) {
+    fn each(lines: u32, fpr: f64, mut see: impl FnMut(Self)) {
         const LOADS: u32 = 64;
         const MANY: u64 = 1 << 40;
         let about = (-fpr.log2()).ceil() as u32;
-        for r in about.saturating_sub(1).max(1)..=(about + 2).min(MAX_REMAINDER) {
-            for s in Layout::most_slots(MAX_BUCKETS, r)..=Layout::most_slots(MIN_BUCKETS, r) {
+        let most_slots = |b, r| Layout::most_slots(lines, b, r);
+        let widest = if about <= WHOLE { WHOLE } else { MAX_REMAINDER };
+        for r in about.saturating_sub(1).max(1)..=(about + 2).min(widest) {
+            let fewest = most_slots(Layout::most_buckets(lines), r);
+            for s in fewest..=most_slots(least_buckets(lines), r) {
                 for step in 0..=LOADS {
                     let load = f64::from(s) * (0.76 + 0.26 * f64::from(step) / f64::from(LOADS));
-                    let b = buckets(load / -(-fpr).ln_1p(), r);
-                    if b > MAX_BUCKETS || Layout::most_slots(b, r) < s {
+                    if Self::layout(lines, load / -(-fpr).ln_1p(), s, r).is_none() {
                         break;
                     }
                     let left = |n: u64| n.saturating_sub(s.into()) as f64;
                     let over = binomial_mean(MANY, (load * MANY as f64) as u64, left);
-                    see(Self { s, r, load, over });
+                    see(Self { lines, s, r, load, over });
                 }
             }
         }
+    }
+
+    /// So many slots, and buckets that make so many classes a bin, if that fits.
+    fn layout(lines: u32, classes: f64, s: u32, r: u32) -> Option<Layout> {
+        let b = buckets(lines, classes, r);
+        let fits = b <= Layout::most_buckets(lines) && Layout::most_slots(lines, b, r) >= s;
+        fits.then_some(Layout { lines, b, s, r })
     }
 }
 
@@ -237,19 +242,21 @@ fn classes_a_bin(buckets: u32, remainder: u32) -> f64 {
 }
 
 impl Shape for BroomShape {
-    fn fit_with(keys: u64, fpr: f64, _: &Settings) -> Result<Self, Error> {
+    const SETTINGS: &'static [Setting] = &[LINES];
+
+    fn fit_with(keys: u64, fpr: f64, settings: &Settings) -> Result<Self, Error> {
+        let lines = settings.number(&LINES, |lines| lines == 1 || lines == 2)?.unwrap_or(1) as u32;
         let fpr = fpr.min(POOREST);
         // fpr = 1 - (1 - 1/classes)^keys, solved for the classes.
         let share = -((-fpr).ln_1p() / keys.max(1) as f64).exp_m1();
         let mut best = None::<(u64, Self)>;
-        Way::each(fpr, |way| {
+        Way::each(lines, fpr, |way| {
             let mut bins = (keys as f64 / way.load).ceil().max(1.0);
             let layout = loop {
-                let b = buckets(1.0 / (share * bins), way.r);
-                if b <= MAX_BUCKETS && Layout::most_slots(b, way.r) >= way.s {
-                    break Layout { b, s: way.s, r: way.r };
+                match Way::layout(way.lines, 1.0 / (share * bins), way.s, way.r) {
+                    Some(layout) => break layout,
+                    None => bins += 1.0, // what rounding left out
                 }
-                bins += 1.0; // what rounding left out
             };
             if let Ok(shape) = Self::sized(layout, bins as u64, way.over, keys) {
                 let bytes = shape.bytes();
@@ -267,7 +274,8 @@ impl Shape for BroomShape {
     }
 
     fn figures(&self) -> Figures {
-        Figures { keys: self.keys, fpr: self.fpr_at(self.keys), bytes: self.bytes(), cost: 3.0 }
+        let cost = if self.layout.lines == 1 { 3.0 } else { 4.0 };
+        Figures { keys: self.keys, fpr: self.fpr_at(self.keys), bytes: self.bytes(), cost }
     }
 
     /// The chance that a stranger shares the fingerprint of one of the keys, wherever it lies.
@@ -324,64 +332,73 @@ impl Broom {
     /// room for C repairs is right about C times the strangers that it takes for members.
     pub fn working_set(&self) -> f64 {
         let bins = self.yard.shape.bins as f64;
-        let spare = 500.0
-            - f64::from(self.yard.shape.buckets + self.yard.shape.slots)
-            - self.len as f64 / bins * f64::from(self.yard.layout.near());
-        let repairs = (spare / 12.0).clamp(1.0, 15.0);
+        let repairs = self.yard.layout.repairs(self.len as f64 / bins);
         repairs * bins / self.yard.shape.fpr_at(self.len).max(f64::MIN_POSITIVE)
+    }
+
+    #[inline(always)]
+    fn is_plain(&self) -> bool {
+        self.moving.is_none() && self.yard.layout.lines == 1
     }
 
     /// The table that a key belongs to.
     #[inline(always)]
-    fn yard(&self, key: Hash) -> &Yard {
+    fn yard<const PLAIN: bool>(&self, key: Hash) -> &Yard {
         match &self.moving {
-            Some(moving) if moving.has_moved(&self.yard, key) => &moving.to,
+            Some(moving) if !PLAIN && moving.has_moved(&self.yard, key) => &moving.to,
             _ => &self.yard,
         }
     }
 
     #[inline(always)]
-    fn yard_mut(&mut self, key: Hash) -> &mut Yard {
+    fn yard_mut<const PLAIN: bool>(&mut self, key: Hash) -> &mut Yard {
         match &mut self.moving {
-            Some(moving) if moving.has_moved(&self.yard, key) => &mut moving.to,
+            Some(moving) if !PLAIN && moving.has_moved(&self.yard, key) => &mut moving.to,
             _ => &mut self.yard,
         }
     }
 }
 
 /// One query, many queries, one insertion, many: see [`Task`].
-struct Ask<'a>(&'a Broom, Hash);
-struct AskEach<'a>(&'a Broom, &'a [Hash], &'a mut [bool]);
-struct Put<'a>(&'a mut Broom, &'a [Hash]);
+///
+/// Bins of one line, in a filter that is not being moved, are `PLAIN` and have code of their own.
+/// Where one function served both, a query of a plain filter took a tenth more instructions.
+struct Ask<'a, const PLAIN: bool>(&'a Broom, Hash);
+struct AskEach<'a, const PLAIN: bool>(&'a Broom, &'a [Hash], &'a mut [bool]);
+struct Put<'a, const PLAIN: bool>(&'a mut Broom, &'a [Hash]);
 
-impl Task for Ask<'_> {
+impl<const PLAIN: bool> Task for Ask<'_, PLAIN> {
     type Output = bool;
 
     #[inline(always)]
     fn work(self, bits: impl Bits) -> bool {
-        self.0.yard(self.1).contains::<true>(bits, self.1)
+        let Self(filter, key) = self;
+        filter.yard::<PLAIN>(key).contains::<PLAIN, true>(bits, key)
     }
 }
 
-impl Task for AskEach<'_> {
+impl<const PLAIN: bool> Task for AskEach<'_, PLAIN> {
     type Output = ();
 
     #[inline(always)]
     fn work(self, bits: impl Bits) {
         let Self(filter, keys, out) = self;
-        let fetch =
-            |keys: &[Hash]| keys.iter().take(BATCH).for_each(|key| filter.yard(*key).fetch(*key));
+        let fetch = |keys: &[Hash]| {
+            for key in keys.iter().take(BATCH) {
+                filter.yard::<PLAIN>(*key).fetch::<PLAIN>(*key);
+            }
+        };
         fetch(keys);
         for (i, (batch, out)) in keys.chunks(BATCH).zip(out.chunks_mut(BATCH)).enumerate() {
             fetch(keys.get((i + 1) * BATCH..).unwrap_or(&[]));
             for (key, out) in batch.iter().zip(out) {
-                *out = filter.yard(*key).contains::<false>(bits, *key);
+                *out = filter.yard::<PLAIN>(*key).contains::<PLAIN, false>(bits, *key);
             }
         }
     }
 }
 
-impl Task for Put<'_> {
+impl<const PLAIN: bool> Task for Put<'_, PLAIN> {
     type Output = Result<(), Full>;
 
     #[inline(always)]
@@ -392,13 +409,15 @@ impl Task for Put<'_> {
             if keys.len() > 1 {
                 let next = keys.get((i + 1) * BATCH..).unwrap_or(&[]);
                 let next = if i == 0 { keys } else { next };
-                next.iter().take(BATCH).for_each(|key| filter.yard(*key).fetch(*key));
+                for key in next.iter().take(BATCH) {
+                    filter.yard::<PLAIN>(*key).fetch::<PLAIN>(*key);
+                }
             }
             for key in batch {
                 if filter.len >= most {
                     return Err(Full);
                 }
-                filter.yard_mut(*key).insert(bits, *key)?;
+                filter.yard_mut::<PLAIN>(*key).insert::<PLAIN>(bits, *key)?;
                 filter.len += 1;
             }
         }
@@ -416,7 +435,7 @@ impl Filter for Broom {
 
     #[inline]
     fn contains(&self, key: Hash) -> bool {
-        run(Ask(self, key))
+        if self.is_plain() { run(Ask::<true>(self, key)) } else { run(Ask::<false>(self, key)) }
     }
 
     /// Keys inserted less keys removed; a repair counts anew those of its bin.
@@ -426,7 +445,12 @@ impl Filter for Broom {
 
     fn contains_each(&self, keys: &[Hash], out: &mut [bool]) {
         assert!(out.len() >= keys.len(), "an answer for each key");
-        run(AskEach(self, keys, &mut out[..keys.len()]));
+        let out = &mut out[..keys.len()];
+        if self.is_plain() {
+            run(AskEach::<true>(self, keys, out));
+        } else {
+            run(AskEach::<false>(self, keys, out));
+        }
     }
 }
 
@@ -439,17 +463,18 @@ impl Build for Broom {
 impl Insert for Broom {
     #[inline]
     fn insert(&mut self, key: Hash) -> Result<(), Full> {
-        run(Put(self, &[key]))
+        self.insert_each(&[key])
     }
 
+    #[inline]
     fn insert_each(&mut self, keys: &[Hash]) -> Result<(), Full> {
-        run(Put(self, keys))
+        if self.is_plain() { run(Put::<true>(self, keys)) } else { run(Put::<false>(self, keys)) }
     }
 }
 
 impl Remove for Broom {
     fn remove(&mut self, key: Hash) -> bool {
-        let removed = self.len > 0 && self.yard_mut(key).remove(key);
+        let removed = self.len > 0 && self.yard_mut::<false>(key).remove(key);
         self.len -= u64::from(removed);
         removed
     }
@@ -458,7 +483,7 @@ impl Remove for Broom {
 impl Adapt for Broom {
     /// All that its bin covers.
     fn suspects(&self, key: Hash) -> RangeInclusive<u64> {
-        let yard = self.yard(key);
+        let yard = self.yard::<false>(key);
         yard.range(yard.bin(key))
     }
 
@@ -466,7 +491,8 @@ impl Adapt for Broom {
         if !self.contains(stranger) {
             return Repair::NotNeeded;
         }
-        let yard = self.yard_mut(stranger);
+        let members = &self.in_table_of(stranger, members)[..];
+        let yard = self.yard_mut::<false>(stranger);
         let mut sweep = yard.sweep();
         sweep.credit = sweep.credit.saturating_add(SWEPT);
         yard.set_sweep(sweep);
@@ -581,22 +607,25 @@ impl Persist for Broom {
 impl Yard {
     /// The shape and the entries of the stash, as they are saved.
     fn fields(&self) -> [u64; FIELDS] {
-        let BroomShape { bins, buckets, slots, remainder, lines, stash, keys } = self.shape;
+        let BroomShape { bins, layout: Layout { lines, b, s, r }, overflow, stash, keys } =
+            self.shape;
         let (_, now) = self.outside.stashed();
-        [bins, buckets.into(), slots.into(), remainder.into(), lines, stash, keys, now]
+        [bins, lines.into(), b.into(), s.into(), r.into(), overflow, stash, keys, now]
     }
 }
 
 impl BroomShape {
     fn read(fields: &mut format::Fields) -> Result<(Self, u64), Error> {
-        let bins = fields.next(1..=MAX_BINS, "number of bins")?;
-        let buckets = fields.next(1..=MAX_BUCKETS.into(), "buckets a bin")? as u32;
-        let slots = fields.next(1..=64, "slots a bin")? as u32;
-        let remainder = fields.next(1..=MAX_REMAINDER.into(), "bits of a remainder")? as u32;
-        let lines = fields.next(1..=outside::GROUP, "overflow lines a group")?;
+        let bins = fields.next(1..=outside::most_bins(1), "number of bins")?;
+        let lines = fields.next(1..=2, "cache lines a bin")? as u32;
+        let most = Layout::most_buckets(lines).into();
+        let b = fields.next(1..=most, "buckets a bin")? as u32;
+        let s = fields.next(1..=u64::from(64 * lines), "slots a bin")? as u32;
+        let r = fields.next(1..=MAX_REMAINDER.into(), "bits of a remainder")? as u32;
+        let overflow = fields.next(1..=outside::MAX_LINES, "overflow lines a group")?;
         let stash = fields.next(4..=MAX_STASH, "entries of a stash")?;
         let keys = fields.next(0..=MAX_KEYS, "keys it is made for")?;
         let now = fields.next(stash..=MAX_STASH, "entries of the stash")?;
-        Ok((Self::new(bins, buckets, slots, remainder, lines, stash, keys)?, now))
+        Ok((Self::new(bins, Layout { lines, b, s, r }, overflow, stash, keys)?, now))
     }
 }

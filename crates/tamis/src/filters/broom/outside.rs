@@ -1,10 +1,11 @@
 //! Prints that do not fit into their bins: overflow lines, and the stash behind them.
 //!
 //! ```text
-//!  bins       │ group 0: up to 2048 bins              │ group 1 …
+//!  bins       │ group 0: up to 2048 lines of bins     │ group 1 …
 //!  overflow   │ line │ line │ … for group 0           │ line │ …
-//!             └ k prints: bin in the group 11 bits, bucket 6, remainder r, a 1 and up to 5 bits
-//!               of extension; the line's last bit says that some of its prints are in the stash
+//!             └ k prints: bin in the group and bucket 17 bits, 6 of them (of bins of two lines 7)
+//!               the bucket; remainder r; a 1 and up to 5 bits of extension; the line's last bit
+//!               says that some of its prints are in the stash
 //!  stash      │ bin, bucket, how often │ tail, 1, 0… │  two words a print, in an open table
 //! ```
 //!
@@ -15,29 +16,36 @@
 //! a million copies of one key are no work; it grows when it must.
 
 use bits::range::{mix, scale};
-use bits::{Words, packed};
+use bits::{LINE_WORDS as WORDS, Words, packed};
 
-use super::bin::{CHUNK, Print, Spot, TAIL, WORDS, get, put};
+use super::bin::{CHUNK, Layout, Print, Spot, TAIL, get, put};
 use crate::error::{Error, Full};
 use crate::filters::usize_words;
 
-/// Bins of a group at the most: 11 bits say which of them.
-pub(super) const GROUP: u64 = 1 << 11;
-const GROUP_BITS: u32 = 11;
-const BUCKET_BITS: u32 = 6;
+/// Overflow lines of a group at the most.
+pub(super) const MAX_LINES: u64 = 1 << 11;
+/// Bits that name a bin of a group and its bucket.
+const PLACE_BITS: u32 = 17;
 /// The line's last bit.
 const SPILLED: u64 = 1 << 63;
 /// A stash word is bin, bucket, count.
 const COUNT_BITS: u32 = 13;
-const BIN_SHIFT: u32 = COUNT_BITS + BUCKET_BITS;
-/// Bins that a stash can name.
-pub(super) const MAX_BINS: u64 = 1 << (64 - BIN_SHIFT);
+
+const fn bucket_bits(lines: u32) -> u32 {
+    5 + lines
+}
+
+/// Bins, of so many lines each, that a stash can name.
+pub(super) const fn most_bins(lines: u32) -> u64 {
+    1 << (64 - COUNT_BITS - bucket_bits(lines))
+}
 
 /// Overflow lines and the stash.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Outside {
     /// Bits of a remainder.
     r: u32,
+    bucket_bits: u32,
     /// Bins of a group.
     group: u64,
     /// Lines of a group.
@@ -61,26 +69,51 @@ pub(super) fn prints_a_line(r: u32) -> u32 {
 }
 
 const fn width(r: u32) -> u32 {
-    GROUP_BITS + BUCKET_BITS + r + CHUNK + 1
+    PLACE_BITS + r + CHUNK + 1
 }
 
-/// Groups of so many bins, and bins of each.
-pub(super) fn groups(bins: u64) -> (u64, u64) {
-    let groups = bins.div_ceil(GROUP);
+/// Of the prints of a line, how many to expect; and of these the share that is in the stash.
+///
+/// Prints come in clumps, those of a bucket of a bin. Of buckets of two keys on average the one
+/// that a given key is in has three, so the number in a line has three times its mean for its
+/// variance. A line has room for one standard deviation more than the mean. What a normal law has
+/// above that is 0.083 standard deviations; this one leans a little.
+pub(super) fn plan(r: u32) -> (f64, f64) {
+    const CLUMP: f64 = 3.0;
+    let room = f64::from(prints_a_line(r));
+    let root = ((CLUMP + 4.0 * room).sqrt() - CLUMP.sqrt()) / 2.0;
+    (root * root, 0.09 * CLUMP.sqrt() / root)
+}
+
+/// Entries for so many prints in the stash on average: six standard deviations more, since they are
+/// drawn anew with every change of the keys, at the load up to which it does not grow.
+///
+/// What is outside is decided by the keys that are in, whatever came before. The variance of the
+/// number in the stash is about six times its mean: 4 to 8 were measured, since where a line is full
+/// every further clump goes there whole.
+pub(super) fn stash(mean: f64) -> f64 {
+    const ALWAYS: f64 = 16.0;
+    ALWAYS + (mean + 6.0 * (6.0 * mean).sqrt()) / 0.75
+}
+
+/// Groups of so many bins, of so many lines each, and bins of each group.
+pub(super) fn groups(bins: u64, lines: u32) -> (u64, u64) {
+    let groups = bins.div_ceil(1 << (PLACE_BITS - bucket_bits(lines)));
     (groups, bins.div_ceil(groups))
 }
 
 impl Outside {
     /// None outside: for so many bins, lines a group, and entries of the stash.
-    pub(super) fn new(bins: u64, r: u32, lines: u64, stash: u64) -> Result<Self, Error> {
-        let (groups, _) = groups(bins);
+    pub(super) fn new(bins: u64, bin: Layout, lines: u64, stash: u64) -> Result<Self, Error> {
+        let (groups, _) = groups(bins, bin.lines);
         let overflow = Words::zeroed(usize_words(groups * lines * WORDS as u64)?)?;
-        Ok(Self::with(bins, r, lines, overflow, Words::zeroed(usize_words(stash * 2)?)?))
+        Ok(Self::with(bins, bin, lines, overflow, Words::zeroed(usize_words(stash * 2)?)?))
     }
 
-    pub(super) fn with(bins: u64, r: u32, lines: u64, overflow: Words, stash: Words) -> Self {
+    pub(super) fn with(bins: u64, bin: Layout, lines: u64, overflow: Words, stash: Words) -> Self {
         let entries = stash.as_chunks::<2>().0.iter().filter(|entry| entry[1] != 0).count();
-        Self { r, group: groups(bins).1, lines, overflow, stash, entries: entries as u64 }
+        let (bucket_bits, (_, group)) = (bucket_bits(bin.lines), groups(bins, bin.lines));
+        Self { r: bin.r, bucket_bits, group, lines, overflow, stash, entries: entries as u64 }
     }
 
     pub(super) fn overflow(&self) -> &Words {
@@ -102,7 +135,7 @@ impl Outside {
 
     #[inline(always)]
     fn line(&self, bin: u64, bucket: u32) -> u64 {
-        let hash = mix(bin << BUCKET_BITS | u64::from(bucket));
+        let hash = mix(bin << self.bucket_bits | u64::from(bucket));
         bin / self.group * self.lines + scale(hash, self.lines)
     }
 
@@ -128,7 +161,7 @@ impl Outside {
     fn pack(&self, bin: u64, print: &Print) -> u64 {
         let more = print.len - self.r;
         let code = 1 << more | if more == 0 { 0 } else { print.tail << self.r >> (64 - more) };
-        let place = (bin % self.group) << BUCKET_BITS | u64::from(print.bucket);
+        let place = (bin % self.group) << self.bucket_bits | u64::from(print.bucket);
         (place << self.r | print.tail >> (64 - self.r)) << (CHUNK + 1) | code
     }
 
@@ -140,14 +173,14 @@ impl Outside {
         let rest = entry >> (CHUNK + 1);
         let tail = (rest & packed::mask(self.r)) << (64 - self.r) | bits << (64 - self.r - more);
         let place = rest >> self.r;
-        let bucket = (place & packed::mask(BUCKET_BITS)) as u32;
-        (place >> BUCKET_BITS, Print { bucket, tail, len: self.r + more })
+        let bucket = (place & packed::mask(self.bucket_bits)) as u32;
+        (place >> self.bucket_bits, Print { bucket, tail, len: self.r + more })
     }
 
     /// All different prints of a bucket, and where they are.
     pub(super) fn each(&self, bin: u64, bucket: u32, mut found: impl FnMut(At, Print)) {
         let line = self.line(bin, bucket);
-        let place = (bin % self.group) << BUCKET_BITS | u64::from(bucket);
+        let place = (bin % self.group) << self.bucket_bits | u64::from(bucket);
         for index in 0..prints_a_line(self.r) {
             let entry = self.entry(line, index);
             if entry != 0 && entry >> (self.r + CHUNK + 1) == place {
@@ -155,10 +188,10 @@ impl Outside {
             }
         }
         if self.spilled(line) {
-            let key = bin << BIN_SHIFT | u64::from(bucket) << COUNT_BITS;
+            let key = bin << self.bin_shift() | u64::from(bucket) << COUNT_BITS;
             self.walk(line, |slot, [place, tail]| {
                 if place >> COUNT_BITS << COUNT_BITS == key {
-                    found(At::Stash { line, slot }, stashed(place, tail));
+                    found(At::Stash { line, slot }, self.stashed_print(place, tail));
                 }
                 true
             });
@@ -250,7 +283,7 @@ impl Outside {
         loop {
             let (mut left, mut short) = (false, None);
             self.walk(line, |slot, [place, tail]| {
-                let (bin, print) = (place >> BIN_SHIFT, stashed(place, tail));
+                let (bin, print) = (place >> self.bin_shift(), self.stashed_print(place, tail));
                 if self.line(bin, print.bucket) == line {
                     left = true;
                     if print.len <= self.r + CHUNK {
@@ -301,7 +334,7 @@ impl Outside {
     }
 
     fn put_in_stash(&mut self, bin: u64, line: u64, print: &Print, times: u64) -> Result<(), Full> {
-        let place = bin << BIN_SHIFT | u64::from(print.bucket) << COUNT_BITS | times;
+        let place = bin << self.bin_shift() | u64::from(print.bucket) << COUNT_BITS | times;
         let tail = print.tail | 1 << (63 - print.len);
         let mut same = None;
         self.walk(line, |slot, [other, of]| {
@@ -336,7 +369,7 @@ impl Outside {
         self.entries = 0;
         for [place, tail] in smaller.as_chunks().0 {
             if *tail != 0 {
-                let (bin, print) = (place >> BIN_SHIFT, stashed(*place, *tail));
+                let (bin, print) = (place >> self.bin_shift(), self.stashed_print(*place, *tail));
                 let (line, times) =
                     (self.line(bin, print.bucket), place & packed::mask(COUNT_BITS));
                 self.put_in_stash(bin, line, &print, times).expect("half of it is free");
@@ -360,8 +393,8 @@ impl Outside {
             if tail == 0 {
                 break;
             }
-            let print = stashed(place, tail);
-            let home = self.home(self.line(place >> BIN_SHIFT, print.bucket));
+            let print = self.stashed_print(place, tail);
+            let home = self.home(self.line(place >> self.bin_shift(), print.bucket));
             // It may move to the gap unless its home lies after the gap, going round.
             let all = self.slots();
             if (slot + all - home) % all >= (slot + all - gap) % all {
@@ -381,7 +414,7 @@ impl Outside {
                 return place == 0;
             }
             let counted = place & packed::mask(COUNT_BITS) != 0;
-            place >> BIN_SHIFT < bins && (self.r..=TAIL).contains(&len) && counted
+            place >> self.bin_shift() < bins && (self.r..=TAIL).contains(&len) && counted
         })
     }
 
@@ -420,7 +453,9 @@ impl Outside {
             let spare = (used..511).all(|bit| get(self.words(line), bit, 1) == 0);
             let mut spilled = false;
             self.walk(line, |_, [place, tail]| {
-                spilled |= self.line(place >> BIN_SHIFT, stashed(place, tail).bucket) == line;
+                spilled |= self
+                    .line(place >> self.bin_shift(), self.stashed_print(place, tail).bucket)
+                    == line;
                 !spilled
             });
             if !spare || spilled != self.spilled(line) {
@@ -431,7 +466,7 @@ impl Outside {
             if tail == 0 {
                 continue;
             }
-            let (bin, print) = (place >> BIN_SHIFT, stashed(place, tail));
+            let (bin, print) = (place >> self.bin_shift(), self.stashed_print(place, tail));
             let line = self.line(bin, print.bucket);
             let mut found = false;
             self.walk(line, |at, _| {
@@ -445,11 +480,15 @@ impl Outside {
         }
         Ok(count)
     }
-}
 
-/// The print of an entry of the stash.
-fn stashed(place: u64, tail: u64) -> Print {
-    let end = tail.trailing_zeros();
-    let bucket = (place >> COUNT_BITS & packed::mask(BUCKET_BITS)) as u32;
-    Print { bucket, tail: tail & (tail - 1), len: 63 - end }
+    fn bin_shift(&self) -> u32 {
+        COUNT_BITS + self.bucket_bits
+    }
+
+    /// The print of an entry of the stash.
+    fn stashed_print(&self, place: u64, tail: u64) -> Print {
+        let end = tail.trailing_zeros();
+        let bucket = (place >> COUNT_BITS & packed::mask(self.bucket_bits)) as u32;
+        Print { bucket, tail: tail & (tail - 1), len: 63 - end }
+    }
 }

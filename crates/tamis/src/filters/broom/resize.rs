@@ -9,6 +9,8 @@
 //! Bins of both tables are in the order of the hashes, so what has moved is a range of them, and a
 //! hash tells which table to ask.
 
+use std::borrow::Cow;
+
 use super::yard::Yard;
 use super::{Broom, BroomShape};
 use crate::error::Error;
@@ -50,6 +52,18 @@ impl Broom {
     /// Whether it is being moved to another shape.
     pub fn is_moving(&self) -> bool {
         self.moving.is_some()
+    }
+
+    /// The members that are in the same table as a key. A new bin may have a range of which only a
+    /// part has moved: what has not is in no bin of the new table yet.
+    pub(super) fn in_table_of<'a>(&self, key: Hash, members: &'a [Hash]) -> Cow<'a, [Hash]> {
+        match &self.moving {
+            Some(moving) if moving.has_moved(&self.yard, key) => {
+                let moved = members.iter().filter(|key| moving.has_moved(&self.yard, **key));
+                moved.copied().collect()
+            }
+            _ => members.into(),
+        }
     }
 
     /// Moves the next bin, of whose range these are the members. How many prints there are more.

@@ -2,11 +2,11 @@
 
 use bits::range::{mix, scale};
 use bits::select::{Bits, Portable};
-use bits::{Words, prefetch};
+use bits::{LINE_WORDS, Words, prefetch};
 use format::{Name, Reader, Writer};
 
 use super::BroomShape;
-use super::bin::{LAST_SALT, Layout, Print, Spot, View, ViewMut, WORDS, function};
+use super::bin::{LAST_SALT, Layout, Print, Spot, View, ViewMut, function};
 use super::outside::Outside;
 use crate::error::{Error, Full};
 use crate::filters::usize_words;
@@ -55,7 +55,7 @@ impl Yard {
     pub(super) fn new(shape: BroomShape, epoch: u64) -> Result<Self, Error> {
         let bins = Words::zeroed(usize_words(shape.bin_words())?)?;
         let far = Words::zeroed(usize_words(shape.far_words())?)?;
-        let outside = Outside::new(shape.bins, shape.remainder, shape.lines, shape.stash)?;
+        let outside = Outside::new(shape.bins, shape.layout, shape.overflow, shape.stash)?;
         let mut yard = Self::with(shape, bins, far, outside, [epoch, 0, 0]);
         if epoch & 1 == 1 {
             (0..yard.shape.bins).for_each(|bin| yard.view_mut(bin).set_function(1, 0));
@@ -64,8 +64,8 @@ impl Yard {
     }
 
     fn with(shape: BroomShape, bins: Words, far: Words, outside: Outside, sweep: [u64; 3]) -> Self {
-        let layout = shape.layout();
-        let mut yard = Self { shape, layout, bins, far, outside, sweep, functions: [0; 2] };
+        let mut yard =
+            Self { layout: shape.layout, shape, bins, far, outside, sweep, functions: [0; 2] };
         yard.set_sweep(yard.sweep());
         yard
     }
@@ -96,8 +96,13 @@ impl Yard {
     }
 
     #[inline(always)]
-    pub(super) fn fetch(&self, key: Hash) {
-        prefetch(&self.bins, self.bin(key) as usize * WORDS);
+    pub(super) fn fetch<const PLAIN: bool>(&self, key: Hash) {
+        let layout = self.layout::<PLAIN>();
+        let at = self.bin(key) as usize * layout.words();
+        prefetch(&self.bins, at);
+        if layout.lines == 2 {
+            prefetch(&self.bins, at + LINE_WORDS);
+        }
     }
 
     #[inline(always)]
@@ -107,22 +112,39 @@ impl Yard {
 
     #[inline(always)]
     pub(super) fn view(&self, bin: u64) -> View<'_> {
-        View {
-            layout: self.layout,
-            line: &self.bins.as_chunks().0[bin as usize],
-            far: &self.far,
-            at: self.far_at(bin),
-        }
+        self.view_in(self.layout, bin)
     }
 
     #[inline(always)]
     pub(super) fn view_mut(&mut self, bin: u64) -> ViewMut<'_> {
-        ViewMut {
-            layout: self.layout,
-            at: self.far_at(bin),
-            line: &mut self.bins.to_mut().as_chunks_mut().0[bin as usize],
-            far: self.far.to_mut(),
-        }
+        self.view_mut_in(self.layout, bin)
+    }
+
+    /// With this layout, which is that of all bins.
+    #[inline(always)]
+    fn view_in(&self, layout: Layout, bin: u64) -> View<'_> {
+        let line: &[u64] = match layout.lines {
+            1 => &self.bins.as_chunks::<8>().0[bin as usize],
+            _ => &self.bins.as_chunks::<16>().0[bin as usize],
+        };
+        View { layout, line, far: &self.far, at: self.far_at(bin) }
+    }
+
+    #[inline(always)]
+    fn view_mut_in(&mut self, layout: Layout, bin: u64) -> ViewMut<'_> {
+        let at = self.far_at(bin);
+        let bins = self.bins.to_mut();
+        let line: &mut [u64] = match layout.lines {
+            1 => &mut bins.as_chunks_mut::<8>().0[bin as usize],
+            _ => &mut bins.as_chunks_mut::<16>().0[bin as usize],
+        };
+        ViewMut { layout, line, far: self.far.to_mut(), at }
+    }
+
+    /// The layout, where bins are known to be of one line.
+    #[inline(always)]
+    fn layout<const PLAIN: bool>(&self) -> Layout {
+        if PLAIN { Layout { lines: 1, ..self.layout } } else { self.layout }
     }
 
     /// Where a key falls in its bin under a function: the product's high half is the bucket, its
@@ -145,10 +167,14 @@ impl Yard {
     /// under, is worked out before the bin is there: while nothing else is done, that makes a hit
     /// in a table of 10^7 keys a quarter quicker.
     #[inline(always)]
-    pub(super) fn contains<const EARLY: bool>(&self, bits: impl Bits, key: Hash) -> bool {
+    pub(super) fn contains<const PLAIN: bool, const EARLY: bool>(
+        &self,
+        bits: impl Bits,
+        key: Hash,
+    ) -> bool {
         let bin = self.bin(key);
         let early = EARLY.then(|| [0, 1].map(|epoch| self.spot_under(key.lo, (epoch, 0))));
-        let view = self.view(bin);
+        let view = self.view_in(self.layout::<PLAIN>(), bin);
         let (epoch, salt) = function(view.line);
         let spot = match early {
             Some(early) if salt == 0 => early[epoch as usize],
@@ -160,14 +186,19 @@ impl Yard {
     /// Adds a key. A full bin gives up its last print, or the new one, to the outside: keys there
     /// have no lower bucket than any in the bin, and most queries need not look.
     #[inline(always)]
-    pub(super) fn insert(&mut self, bits: impl Bits, key: Hash) -> Result<(), Full> {
-        let bin = self.bin(key);
-        let spot = self.spot(bin, key);
-        if !self.view(bin).is_sound() {
+    pub(super) fn insert<const PLAIN: bool>(
+        &mut self,
+        bits: impl Bits,
+        key: Hash,
+    ) -> Result<(), Full> {
+        let (bin, layout) = (self.bin(key), self.layout::<PLAIN>());
+        let view = self.view_in(layout, bin);
+        let spot = self.spot_under(key.lo, function(view.line));
+        if !view.is_sound() {
             return Err(Full); // in a damaged file only
         }
-        let may_be_in = !self.view(bin).overflows() || self.view(bin).last_bucket() >= spot.bucket;
-        let mut view = self.view_mut(bin);
+        let may_be_in = !view.overflows() || view.last_bucket() >= spot.bucket;
+        let mut view = self.view_mut_in(layout, bin);
         if may_be_in && view.has_room() {
             view.insert(bits, spot);
             return Ok(());
@@ -298,7 +329,8 @@ impl Yard {
     /// Adds keys for which the stash can be made larger if need be.
     pub(super) fn insert_all(&mut self, keys: &[Hash]) {
         for key in keys {
-            self.insert(Portable, *key).expect("memory for some more entries of the stash");
+            self.insert::<false>(Portable, *key)
+                .expect("memory for some more entries of the stash");
         }
     }
 
@@ -401,7 +433,7 @@ impl Yard {
         let far = from.words(FAR, shape.far_words())?;
         let overflow = from.words(OVERFLOW, shape.overflow_words())?;
         let stash = from.words(STASH, stash * 2)?;
-        let outside = Outside::with(shape.bins, shape.remainder, shape.lines, overflow, stash);
+        let outside = Outside::with(shape.bins, shape.layout, shape.overflow, overflow, stash);
         if !outside.stash_is_sound(shape.bins) {
             return Err(from.corrupt("the stash holds what is no key").into());
         }
