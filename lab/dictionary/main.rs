@@ -50,7 +50,7 @@ fn postgres(place: &str) -> Result<()> {
     let number = AtomicU64::new(0);
     let fresh = |plainly: bool| -> Result<AnyStore> {
         let place = format!("{place}#lab_{}_{}", std::process::id(), number.fetch_add(1, Relaxed));
-        let store = PostgresStore::create(&place)?;
+        let store = PostgresStore::create(&place, Layout::Clustered)?;
         if plainly {
             store.claim()?;
             fill_plain(&store, KEYS)?;
