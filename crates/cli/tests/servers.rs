@@ -1,0 +1,81 @@
+//! `tamis dict` with servers, which are started as the dictionary's own tests start them.
+#![cfg(unix)]
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+#[path = "../../dictionary/tests/dictionary/server.rs"]
+mod server;
+use server::Server;
+
+/// The status, output and error of `tamis dict`; WHERE stands for the place.
+fn dict(line: &str, place: &str, input: &str) -> (i32, String, String) {
+    let words = line.split_whitespace().map(|word| if word == "WHERE" { place } else { word });
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tamis"))
+        .arg("dict")
+        .args(words)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It may end before it has read all.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+/// Every command, in both layouts, until the server is gone.
+fn is_served_by(mut server: Server) {
+    for layout in ["clustered", "secondary"] {
+        let place = server.place(layout);
+        let says = |line: &str, input: &str, status: i32, out: &str| {
+            let told = dict(line, &place, input);
+            assert_eq!(told, (status, out.to_owned(), String::new()), "{line}");
+        };
+        says(&format!("create --keys 1000 --layout {layout} WHERE"), "", 0, "");
+        says("put WHERE apple 3", "", 0, "");
+        says("load --quiet WHERE -", "pear\t4\nplum\t5 pieces\tof fruit\nquince\t\n", 0, "");
+        says("get WHERE", "plum\nfig\napple\n", 0, "plum\t5 pieces\tof fruit\napple\t3\n");
+        says("get WHERE fig", "", 1, "");
+        says("delete WHERE apple fig", "", 0, "");
+        says("delete WHERE apple", "", 1, "");
+        // The user's name is no password, and yet left out with it.
+        let shown = place.replace("postgres@", "");
+        says("verify WHERE", "", 0, &format!("{shown}: ok, 3 keys, 0 that only the filter has\n"));
+        let (status, stats, _) = dict("stats --json WHERE", &place, "");
+        let layout = format!(r#""layout":"{layout}""#);
+        assert!(
+            status == 0 && stats.contains(r#"{"keys":3,"#) && stats.contains(&layout),
+            "{stats}"
+        );
+
+        let fails = |line: &str, place: &str, why: &str| {
+            let (status, out, told) = dict(line, place, "");
+            assert_eq!((status, out.len(), told.lines().count()), (2, 0, 1), "{line}: {told}");
+            assert!(told.starts_with("tamis: ") && told.contains(why), "{line}: {told}");
+        };
+        fails("create WHERE", &place, "there is something here already");
+        fails("get WHERE apple", &server.place("none"), "no dictionary here");
+        fails("get WHERE apple", &server.place("No"), "a dictionary's name is");
+    }
+    let place = server.place("clustered");
+    server.end("-INT");
+    let (status, _, told) = dict("get WHERE pear", &place, "");
+    assert!(status == 2 && told.lines().count() == 1 && told.contains("refused"), "{told}");
+}
+
+#[test]
+fn a_dictionary_is_served_by_redis() {
+    if let Some(server) = Server::redis() {
+        is_served_by(server);
+    }
+}
+
+#[test]
+fn a_dictionary_is_served_by_postgres() {
+    if let Some(server) = Server::postgres() {
+        is_served_by(server);
+    }
+}
