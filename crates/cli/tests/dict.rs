@@ -1,29 +1,60 @@
-//! `tamis dict` with servers, which are started as the dictionary's own tests start them.
+//! `tamis dict` as several processes, and with servers, which are started as the dictionary's own tests
+//! start them.
 #![cfg(unix)]
 
-use std::io::Write;
-use std::process::{Command, Stdio};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
 
 #[path = "../../dictionary/tests/dictionary/server.rs"]
 mod server;
 use server::Server;
 
-/// The status, output and error of `tamis dict`; WHERE stands for the place.
-fn dict(line: &str, place: &str, input: &str) -> (i32, String, String) {
+/// Starts `tamis dict`; WHERE stands for the place.
+fn start(line: &str, place: &str) -> Child {
     let words = line.split_whitespace().map(|word| if word == "WHERE" { place } else { word });
-    let mut child = Command::new(env!("CARGO_BIN_EXE_tamis"))
+    Command::new(env!("CARGO_BIN_EXE_tamis"))
         .arg("dict")
         .args(words)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .unwrap();
+        .unwrap()
+}
+
+/// Its status, output and error.
+fn dict(line: &str, place: &str, input: &str) -> (i32, String, String) {
+    let mut child = start(line, place);
     // It may end before it has read all.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     let output = child.wait_with_output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+/// While one process has a dictionary with an apple open, another is told so, and changes nothing.
+fn a_second_is_refused(place: &str) {
+    let mut first = start("get WHERE", place);
+    let mut input = first.stdin.take().unwrap();
+    let mut output = BufReader::new(first.stdout.take().unwrap()).lines();
+    input.write_all(b"apple\n").unwrap();
+    assert_eq!(output.next().unwrap().unwrap(), "apple\t3");
+    let (status, _, told) = dict("put WHERE apple 9", place, "");
+    assert!(status == 2 && told.ends_with("in use by another dictionary\n"), "{told}");
+    drop(input);
+    assert!(first.wait().unwrap().success());
+    assert_eq!(dict("get WHERE apple", place, "").1, "apple\t3\n");
+}
+
+#[test]
+fn a_second_process_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["stock.redb", "stock"] {
+        let place = folder.path().join(name).to_str().unwrap().to_owned();
+        assert_eq!(dict("create --keys 1000 WHERE", &place, "").0, 0);
+        assert_eq!(dict("put WHERE apple 3", &place, "").0, 0);
+        a_second_is_refused(&place);
+    }
 }
 
 /// Every command, in both layouts, until the server is gone.
@@ -36,6 +67,7 @@ fn is_served_by(mut server: Server) {
         };
         says(&format!("create --keys 1000 --layout {layout} WHERE"), "", 0, "");
         says("put WHERE apple 3", "", 0, "");
+        a_second_is_refused(&place);
         says("load --quiet WHERE -", "pear\t4\nplum\t5 pieces\tof fruit\nquince\t\n", 0, "");
         says("get WHERE", "plum\nfig\napple\n", 0, "plum\t5 pieces\tof fruit\napple\t3\n");
         says("get WHERE fig", "", 1, "");
