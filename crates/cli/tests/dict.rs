@@ -57,6 +57,30 @@ fn a_second_process_is_refused() {
     }
 }
 
+/// More lines than one write takes, then one that is wrong.
+#[test]
+fn many_lines_are_several_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("stock.redb").to_str().unwrap().to_owned();
+    assert_eq!(dict("create --keys 1000 WHERE", &place, "").0, 0);
+    let line = |number: u64| format!("{number}\t{}\n", number.to_string().repeat(50_000));
+    let lines: String = (100..300).map(line).collect();
+    let (status, out, told) = dict("load WHERE -", &place, &lines);
+    assert_eq!((status, &*out), (0, ""));
+    assert!(told.contains(": 200 lines, 200 new keys; "), "{told}");
+    let (_, found, _) = dict("get WHERE 100 211 299 300", &place, "");
+    assert_eq!(found, [100, 211, 299].map(line).concat());
+    assert!(dict("verify WHERE", &place, "").1.contains(": ok, 200 keys, "));
+
+    let lines: String = (300..500).map(line).chain(["no tab\n".to_owned()]).collect();
+    let (status, _, told) = dict("load WHERE -", &place, &lines);
+    assert_eq!(status, 2);
+    assert!(told.ends_with(":201: no tab between a key and its value\n"), "{told}");
+    // What was written before it is there, and whole.
+    let (status, told, _) = dict("verify WHERE", &place, "");
+    assert!(status == 0 && !told.contains(": ok, 200 keys, "), "{told}");
+}
+
 /// Every command, in both layouts, until the server is gone.
 fn is_served_by(mut server: Server) {
     for layout in ["clustered", "secondary"] {

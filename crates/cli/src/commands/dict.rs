@@ -112,8 +112,9 @@ fn split(line: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// Bytes of lines that are one write, whole or not at all. A file is written anew wherever it changes, and
-/// hashes are everywhere in it, so that larger writes are fewer rounds through all of it. A server does
-/// nothing else meanwhile, and gets what was read at a time.
+/// hashes are everywhere in it, so that larger writes are fewer rounds through all of it: 10^7 lines of 33
+/// bytes wrote 7.5 GB to the disk and took 49 s of the processor, and with 1 MiB at a time 34 GB and 165 s.
+/// A server does nothing else meanwhile, and gets what was read at a time.
 const TOGETHER: usize = 16 << 20;
 
 /// Keys and values of some lines, one after the other.
