@@ -42,7 +42,8 @@ fn redb() -> Result<()> {
         fs::copy(if plainly { &plain } else { &guarded }, &copy)?;
         Ok(Box::new(RedbStore::open_with_cache(&copy, CACHE)?))
     };
-    measure("redb", KEYS, &[0, 20, 100], &fresh)
+    measure("redb", KEYS, &[0, 20, 100], &fresh)?;
+    attack("redb", KEYS, &fresh)
 }
 
 fn postgres(place: &str) -> Result<()> {
@@ -50,7 +51,7 @@ fn postgres(place: &str) -> Result<()> {
     let number = AtomicU64::new(0);
     let fresh = |plainly: bool| -> Result<AnyStore> {
         let place = format!("{place}#lab_{}_{}", std::process::id(), number.fetch_add(1, Relaxed));
-        let store = PostgresStore::create(&place)?;
+        let store = PostgresStore::create(&place, Layout::Clustered)?;
         if plainly {
             store.claim()?;
             fill_plain(&store, KEYS)?;
@@ -95,18 +96,24 @@ fn plain_hi(key: &[u8]) -> u64 {
     key.hash(&Hasher::new(HashId::Secure, [5, 0x7a3e])).hi
 }
 
-/// A store whose reads are counted, and take so much longer.
+/// What reads of a store cost: how many there were, and how much longer each takes.
+#[derive(Default)]
+struct Toll {
+    accesses: AtomicU64,
+    microseconds: AtomicU64,
+}
+
 struct Slow {
     store: AnyStore,
-    delay: Duration,
-    accesses: Arc<AtomicU64>,
+    toll: Arc<Toll>,
 }
 
 impl Slow {
     fn wait(&self) {
-        self.accesses.fetch_add(1, Relaxed);
+        self.toll.accesses.fetch_add(1, Relaxed);
+        let delay = Duration::from_micros(self.toll.microseconds.load(Relaxed));
         let start = Instant::now();
-        while start.elapsed() < self.delay {
+        while start.elapsed() < delay {
             std::hint::spin_loop();
         }
     }
@@ -190,15 +197,15 @@ impl Before {
 enum Strangers {
     /// Log-uniform over 32 times as many as there are keys: Zipf's law with an exponent of 1.
     Zipf,
-    /// Half of them new, half of them some that reached the store before.
-    Replayed,
+    /// Half of them new, half of them of so many that were found to reach the store before.
+    Replayed(u64),
 }
 
 impl Strangers {
     fn name(self) -> &'static str {
         match self {
             Self::Zipf => "zipf",
-            Self::Replayed => "replay",
+            Self::Replayed(_) => "replay",
         }
     }
 }
@@ -231,7 +238,7 @@ fn measure(
     delays: &[u64],
     fresh: &dyn Fn(bool) -> Result<AnyStore>,
 ) -> Result<()> {
-    for strangers in [Strangers::Zipf, Strangers::Replayed] {
+    for strangers in [Strangers::Zipf, Strangers::Replayed(keys / 20)] {
         let title = |what: &str| format!("{name}, {}: {what}", strangers.name());
         let columns = [
             "before the store",
@@ -255,7 +262,7 @@ fn measure(
             let (mut speed, mut p99) = (Vec::new(), Vec::new());
             for delay in delays {
                 let store = fresh(before == Before::Nothing)?;
-                let run = run(store, before, strangers, keys, Duration::from_micros(*delay))?;
+                let run = run(store, before, strangers, keys, *delay)?;
                 let mean = run.tenths.iter().sum::<f64>() / run.tenths.len() as f64;
                 let (rate, [p50, tail_us]) = (run.per_second.round(), [run.p50, run.p99]);
                 let cells = [p50, tail_us].map(|us| format!("{us:.1}"));
@@ -296,17 +303,68 @@ fn measure(
     Ok(())
 }
 
+/// How many strangers somebody may find and come again with, before it hurts.
+fn attack(name: &str, keys: u64, fresh: &dyn Fn(bool) -> Result<AnyStore>) -> Result<()> {
+    let columns = ["before the store", "strangers found for 1000 keys", "accesses a stranger"];
+    let mut sheet = Sheet::new("dictionary", format!("{name}-replay-found"), &columns);
+    let mut lines = Vec::new();
+    for before in [Before::Broom, Before::Static, Before::StaticAndCache] {
+        let mut points = Vec::new();
+        for per_mille in [1, 3, 10, 20, 50, 100, 200] {
+            let strangers = Strangers::Replayed(keys * per_mille / 1000);
+            let run = run(fresh(false)?, before, strangers, keys, 0)?;
+            let mean = run.tenths.iter().sum::<f64>() / run.tenths.len() as f64;
+            sheet.row(&[&before.name(), &per_mille, &format!("{mean:.5}")]);
+            points.push((per_mille as f64, mean));
+        }
+        lines.push(Line::measured(before.name(), points));
+    }
+    let title = format!("{name}, replay: accesses a stranger");
+    sheet.finish(&title, columns[1], columns[2], true, lines)
+}
+
+/// The strangers that were let in last: sets of eight, in each of which the one that was not asked for
+/// the longest goes.
+struct Cache(Vec<[u64; 8]>);
+
+impl Cache {
+    fn new(numbers: u64) -> Self {
+        Self(vec![[u64::MAX; 8]; numbers.div_ceil(8) as usize])
+    }
+
+    fn set(&mut self, number: u64) -> &mut [u64; 8] {
+        let sets = self.0.len() as u128;
+        let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        &mut self.0[((u128::from(mixed) * sets) >> 64) as usize]
+    }
+
+    fn has(&mut self, number: u64) -> bool {
+        let set = self.set(number);
+        let found = set.iter().position(|known| *known == number);
+        found.is_some_and(|at| {
+            set[..=at].rotate_right(1);
+            true
+        })
+    }
+
+    fn add(&mut self, number: u64) {
+        let set = self.set(number);
+        set.rotate_right(1);
+        set[0] = number;
+    }
+}
+
 fn run(
     store: AnyStore,
     before: Before,
     strangers: Strangers,
     keys: u64,
-    delay: Duration,
+    delay: u64,
 ) -> Result<Run> {
     const TENTHS: u64 = 10;
-    let queries = if delay.is_zero() { 300_000 } else { 60_000 };
-    let accesses = Arc::new(AtomicU64::new(0));
-    let store = Slow { store, delay, accesses: Arc::clone(&accesses) };
+    let queries = if delay == 0 { 300_000 } else { 60_000 };
+    let toll = Arc::new(Toll::default());
+    let store = Slow { store, toll: Arc::clone(&toll) };
     let asked = match before {
         Before::Nothing => Asked::Plain(store),
         Before::Broom => Asked::Guarded(Dictionary::open(store)?),
@@ -314,9 +372,34 @@ fn run(
     };
     // The whole filter in memory before the clock runs.
     (0..20_000).try_for_each(|number| asked.get(&key(number * 37 % keys)).map(drop))?;
-    let mut random = Random(delay.as_micros() as u64 + 1);
-    let mut cache = vec![u64::MAX; keys as usize / 64];
-    let (mut hot, mut times, mut tenths) = (Vec::new(), Vec::new(), Vec::new());
+    let mut random = Random(delay + 1);
+    let mut cache = Cache::new(keys / 64);
+    // Whether a stranger reached the store, and how often.
+    let mut meet = |number: u64| -> Result<(u64, Duration), Error> {
+        let seen = toll.accesses.load(Relaxed);
+        let ((), time) = timed(|| {
+            if before == Before::StaticAndCache && cache.has(number) {
+                return Ok(());
+            }
+            asked.get(&key(keys + number)).map(|found| assert!(!found))
+        })?;
+        let reads = toll.accesses.load(Relaxed) - seen;
+        if before == Before::StaticAndCache && reads > 0 {
+            cache.add(number);
+        }
+        Ok((reads, time))
+    };
+    let mut found = Vec::new();
+    if let Strangers::Replayed(wanted) = strangers {
+        while (found.len() as u64) < wanted {
+            let number = random.next() >> 8;
+            if meet(number)?.0 > 0 {
+                found.push(number);
+            }
+        }
+    }
+    toll.microseconds.store(delay, Relaxed);
+    let (mut times, mut tenths) = (Vec::new(), Vec::new());
     let start = Instant::now();
     for _ in 0..TENTHS {
         let (mut met, mut reached) = (0u64, 0u64);
@@ -326,32 +409,17 @@ fn run(
                 times.push(timed(|| asked.get(&key))?.1);
                 continue;
             }
-            met += 1;
             let number = match strangers {
                 Strangers::Zipf => random.log_uniform(32 * keys),
-                Strangers::Replayed if !hot.is_empty() && random.below(2) == 0 => {
-                    hot[random.below(hot.len() as u64) as usize]
+                Strangers::Replayed(wanted) if random.below(2) == 0 => {
+                    found[random.below(wanted) as usize]
                 }
-                Strangers::Replayed => random.next() >> 8,
+                Strangers::Replayed(_) => random.next() >> 8,
             };
-            let key = key(keys + number);
-            let slot = number as usize % cache.len();
-            let seen = accesses.load(Relaxed);
-            let ((), time) = timed(|| {
-                if before == Before::StaticAndCache && cache[slot] == number {
-                    return Ok(());
-                }
-                asked.get(&key).map(|found| assert!(!found))
-            })?;
+            let (reads, time) = meet(number)?;
             times.push(time);
-            let reads = accesses.load(Relaxed) - seen;
+            met += 1;
             reached += reads;
-            if reads > 0 {
-                cache[slot] = number;
-                if strangers == Strangers::Replayed && hot.len() < 100_000 {
-                    hot.push(number);
-                }
-            }
         }
         tenths.push(reached as f64 / met as f64);
     }

@@ -506,9 +506,10 @@ pub(crate) struct Plan {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 WHERE is a file that ends in .redb, any other name for a folder (fjall), redis://HOST:PORT/ or
-postgres://USER@HOST/DATABASE; of a server, #NAME at the end says which of its dictionaries. Keys that
-are not there are answered from memory, without touching the store, but for the few that the filter
-lets in; each of these is let in once. One process at a time has a dictionary open.
+postgres://USER@HOST/DATABASE; of a server, #NAME at the end says which of its dictionaries, and the
+command must be built with --features redis or postgres. Keys that are not there are answered from
+memory, without touching the store, but for the few that the filter lets in; each of these is let in
+once. One process at a time has a dictionary open.
 
 Examples:
   tamis dict create --keys 10M stock.redb

@@ -111,32 +111,73 @@ fn split(line: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&line[..tab], &line[tab + 1..]))
 }
 
+/// Bytes of lines that are one write, whole or not at all. A file is written anew wherever it changes, and
+/// hashes are everywhere in it, so that larger writes are fewer rounds through all of it: 10^7 lines of 33
+/// bytes wrote 7.5 GB to the disk and took 49 s of the processor, and with 1 MiB at a time 34 GB and 165 s.
+/// A server does nothing else meanwhile, and gets what was read at a time.
+const TOGETHER: usize = 16 << 20;
+
+/// Keys and values of some lines, one after the other.
+#[derive(Default)]
+struct Lines {
+    bytes: Vec<u8>,
+    /// Where each key and each value ends.
+    ends: Vec<(usize, usize)>,
+    /// Of the files, for the progress bar.
+    read: u64,
+}
+
+impl Lines {
+    fn of(batch: &Batch<'_>) -> Result<Self> {
+        let mut lines = Self { read: batch.read_bytes(), ..Self::default() };
+        for (number, line) in (batch.first_line()..).zip(batch.lines()) {
+            match split(line.key) {
+                Some((key, value)) => {
+                    lines.bytes.extend_from_slice(key);
+                    let middle = lines.bytes.len();
+                    lines.bytes.extend_from_slice(value);
+                    lines.ends.push((middle, lines.bytes.len()));
+                }
+                None if line.key.is_empty() => {}
+                None => bail!("{}:{number}: no tab between a key and its value", batch.name()),
+            }
+        }
+        Ok(lines)
+    }
+
+    fn ops(&self) -> impl Iterator<Item = Op<'_>> {
+        let starts = [0].into_iter().chain(self.ends.iter().map(|(_, end)| *end));
+        starts.zip(&self.ends).map(|(start, (middle, end))| {
+            Op::Put(&self.bytes[start..*middle], &self.bytes[*middle..*end])
+        })
+    }
+}
+
 fn load(args: &DictLoad) -> Result<()> {
     let lines = Keys::open(&args.lines, Separator::Newline, false)?;
     let start = Instant::now();
+    let together = if args.place.contains("://") { 0 } else { TOGETHER };
     let (loaded, new) = with(&args.place, |dict| {
         let bar = progress::bar("loading", &lines, args.quiet);
         let (mut loaded, mut new) = (0, 0);
-        // A batch is one write: whole or not at all.
-        let write = |batch: &Batch<'_>| {
-            let mut ops = Vec::new();
-            for (number, line) in (batch.first_line()..).zip(batch.lines()) {
-                match split(line.key) {
-                    Some((key, value)) => ops.push(Op::Put(key, value)),
-                    None if line.key.is_empty() => {}
-                    None => bail!("{}:{number}: no tab between a key and its value", batch.name()),
-                }
-            }
+        let mut write = |some: &[Lines]| {
+            let ops: Vec<_> = some.iter().flat_map(Lines::ops).collect();
             let had = at(&args.place, dict.write(&ops))?;
-            bar.inc(batch.read_bytes());
-            Ok((had.len(), had.iter().filter(|had| !**had).count()))
+            loaded += had.len();
+            new += had.iter().filter(|had| !**had).count();
+            bar.inc(some.iter().map(|lines| lines.read).sum());
+            anyhow::Ok(())
         };
-        let done = lines.each_batch(1, write, |written| {
-            let (puts, fresh) = written?;
-            loaded += puts;
-            new += fresh;
+        let mut waiting = Vec::new();
+        let done = lines.each_batch(1, Lines::of, |read| {
+            waiting.push(read?);
+            if waiting.iter().map(|lines: &Lines| lines.bytes.len()).sum::<usize>() >= together {
+                write(&waiting)?;
+                waiting.clear();
+            }
             Ok(())
         });
+        let done = done.and_then(|()| write(&waiting));
         bar.finish_and_clear();
         done.map(|()| (loaded, new))
     })?;

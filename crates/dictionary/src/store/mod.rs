@@ -9,7 +9,8 @@
 //!
 //! `hi` is half of a key's hash. A filter that let in a stranger asks for the keys of a range of it.
 //! In the clustered layout they lie where the stranger was looked for, and come with the answer; in
-//! the secondary one they are a second access. There, entries come in the order of their keys.
+//! the secondary one they are a second access. There, entries come in the order of their keys, unless
+//! the store has no order (Redis), and other programs find them by their keys.
 
 #[cfg(feature = "fjall")]
 mod fjall;
@@ -52,6 +53,13 @@ impl Layout {
             Self::Clustered => "clustered",
             Self::Secondary => "secondary",
         }
+    }
+
+    #[cfg(feature = "redis")]
+    fn named(name: &[u8]) -> Option<Self> {
+        [Self::Clustered, Self::Secondary]
+            .into_iter()
+            .find(|layout| layout.name().as_bytes() == name)
     }
 }
 

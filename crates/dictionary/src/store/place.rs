@@ -29,53 +29,39 @@ fn kind(place: &str) -> Kind {
     }
 }
 
-#[allow(unused_macros)] // with every store there is none to miss
-macro_rules! missing {
-    ($name:literal) => {
-        Err(Error::Unknown { why: concat!("built without the store ", $name) })
-    };
+/// A store, if it was compiled in; if not, how to have it.
+macro_rules! made {
+    ($feature:literal, $store:ident::$make:ident($($argument:ident),+)) => {{
+        #[cfg(feature = $feature)]
+        let made = super::$store::$make($($argument),+).map(|store| Box::new(store) as AnyStore);
+        #[cfg(not(feature = $feature))]
+        let made = {
+            let _ = ($($argument),+);
+            let why = concat!("built without ", $feature, ": build with --features ", $feature);
+            Err(Error::Unknown { why })
+        };
+        made
+    }};
 }
 
 /// A new store: a file that ends in `.redb`, else a folder, `redis://HOST/` or `postgres://HOST/BASE`;
 /// of a server, `#NAME` says which of its dictionaries.
 pub fn create(place: &str, layout: Layout) -> Result<AnyStore, Error> {
     match kind(place) {
-        #[cfg(feature = "redb")]
-        Kind::Redb => Ok(Box::new(super::RedbStore::create(place, layout)?)),
-        #[cfg(not(feature = "redb"))]
-        Kind::Redb => missing!("redb"),
-        #[cfg(feature = "fjall")]
-        Kind::Fjall => Ok(Box::new(super::FjallStore::create(place, layout)?)),
-        #[cfg(not(feature = "fjall"))]
-        Kind::Fjall => missing!("fjall"),
-        _ if layout == Layout::Secondary => {
-            Err(Error::Unknown { why: "a server's entries lie in the clustered layout" })
-        }
-        #[cfg(feature = "postgres")]
-        Kind::Postgres => Ok(Box::new(super::PostgresStore::create(place)?)),
-        _ => open(place),
+        Kind::Redb => made!("redb", RedbStore::create(place, layout)),
+        Kind::Fjall => made!("fjall", FjallStore::create(place, layout)),
+        Kind::Redis => made!("redis", RedisStore::create(place, layout)),
+        Kind::Postgres => made!("postgres", PostgresStore::create(place, layout)),
     }
 }
 
 /// A store that is there.
 pub fn open(place: &str) -> Result<AnyStore, Error> {
     match kind(place) {
-        #[cfg(feature = "redb")]
-        Kind::Redb => Ok(Box::new(super::RedbStore::open(place)?)),
-        #[cfg(not(feature = "redb"))]
-        Kind::Redb => missing!("redb"),
-        #[cfg(feature = "fjall")]
-        Kind::Fjall => Ok(Box::new(super::FjallStore::open(place)?)),
-        #[cfg(not(feature = "fjall"))]
-        Kind::Fjall => missing!("fjall"),
-        #[cfg(feature = "redis")]
-        Kind::Redis => Ok(Box::new(super::RedisStore::open(place)?)),
-        #[cfg(not(feature = "redis"))]
-        Kind::Redis => missing!("redis"),
-        #[cfg(feature = "postgres")]
-        Kind::Postgres => Ok(Box::new(super::PostgresStore::open(place)?)),
-        #[cfg(not(feature = "postgres"))]
-        Kind::Postgres => missing!("postgres"),
+        Kind::Redb => made!("redb", RedbStore::open(place)),
+        Kind::Fjall => made!("fjall", FjallStore::open(place)),
+        Kind::Redis => made!("redis", RedisStore::open(place)),
+        Kind::Postgres => made!("postgres", PostgresStore::open(place)),
     }
 }
 

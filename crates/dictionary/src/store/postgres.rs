@@ -1,9 +1,17 @@
 //! Tables of a PostgreSQL server, by the crate `postgres`.
 //!
 //! ```text
-//!  NAME         hi bigint · key bytea · value bytea       an index on hi, and none on the key: it has no
-//!  NAME_notes   name text · note bytea                    length that an index could not take
+//!  clustered   NAME         hi bigint · key bytea · value bytea     by hi
+//!
+//!  secondary   NAME         key bytea · value bytea                 by the first bytes of the key
+//!              NAME_index   hi bigint · key bytea                   by hi
+//!
+//!  both        NAME_notes   name text · note bytea
 //! ```
+//!
+//! No index is on a whole key, which may be longer than an index takes; on its first 1000 bytes there is one
+//! in the secondary layout, where other programs find a value by its key alone, if they say
+//! `substring(key for 1000) = substring(… for 1000) and key = …`.
 //!
 //! One session holds an advisory lock as long as the dictionary is open: a second one is refused. Every
 //! transaction also checks a token among the notes. Whoever opens the dictionary writes a new one, so that
@@ -23,10 +31,11 @@ use super::place::split_name;
 use super::{Change, Entry, Layout, Store};
 use crate::error::Error;
 
-/// A store in two tables.
+/// A store in two tables, or three.
 pub struct PostgresStore {
     config: Config,
     name: String,
+    layout: Layout,
     /// Sessions that nobody uses.
     idle: Mutex<Vec<Session>>,
     /// The one that holds the lock.
@@ -36,7 +45,10 @@ pub struct PostgresStore {
 
 impl fmt::Debug for PostgresStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PostgresStore").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("PostgresStore")
+            .field("name", &self.name)
+            .field("layout", &self.layout)
+            .finish_non_exhaustive()
     }
 }
 
@@ -52,51 +64,104 @@ struct Session {
 }
 
 impl Session {
-    fn new(config: &Config, name: &str) -> Result<Self, postgres::Error> {
+    fn new(config: &Config, name: &str, layout: Layout) -> Result<Self, postgres::Error> {
         let mut client = config.connect(NoTls)?;
-        let get = format!("select value from {name} where hi = $1 and key = $2");
-        let keys = format!("select key from {name} where hi between $1 and $2 order by hi");
-        let either = format!(
-            "with hit as materialized ({get})
-             select value, null::bytea from hit union all
-             select null, key from {name}
-             where hi between $3 and $4 and not exists (select from hit)"
-        );
+        let sql = Sql::new(name, layout);
         let fence =
             format!("select from {name}_notes where name = 'fence' and note = $1 for share");
-        let put = format!(
-            "with put as (select * from unnest($1::bigint[], $2::bytea[], $3::bytea[]) p (hi, key, value)),
-             had as (update {name} t set value = put.value from put
-                     where t.hi = put.hi and t.key = put.key returning t.key),
-             new as (insert into {name} select * from put where key not in (select key from had))
-             select key from had"
-        );
-        let delete = format!(
-            "delete from {name} t using unnest($1::bigint[], $2::bytea[]) d (hi, key)
-             where t.hi = d.hi and t.key = d.key returning t.key"
-        );
         Ok(Self {
-            get: client.prepare(&get)?,
-            get_or_keys: client.prepare(&either)?,
-            keys: client.prepare(&keys)?,
+            get: client.prepare(&sql.get)?,
+            get_or_keys: client.prepare(&sql.get_or_keys)?,
+            keys: client.prepare(&sql.keys)?,
             fence: client.prepare(&fence)?,
-            put: client.prepare(&put)?,
-            delete: client.prepare(&delete)?,
+            put: client.prepare(&sql.put)?,
+            delete: client.prepare(&sql.delete)?,
             client,
         })
     }
 }
 
+/// What a layout asks the server.
+struct Sql {
+    get: String,
+    get_or_keys: String,
+    keys: String,
+    /// Puts entries of different keys; returns the keys that were there.
+    put: String,
+    /// Takes entries out; returns the keys that were there.
+    delete: String,
+}
+
+impl Sql {
+    fn new(name: &str, layout: Layout) -> Self {
+        let index = match layout {
+            Layout::Clustered => name.to_owned(),
+            Layout::Secondary => format!("{name}_index"),
+        };
+        // Whether an entry is the one of a row `r`, found by an index.
+        let same = match layout {
+            Layout::Clustered => "t.hi = r.hi and t.key = r.key".to_owned(),
+            Layout::Secondary => format!("{} = {} and t.key = r.key", head("t.key"), head("r.key")),
+        };
+        let one = "(select $1::bigint hi, $2::bytea as key) r";
+        let get = format!("select value from {name} t, {one} where {same}");
+        let keys = format!("select key from {index} where hi between $1 and $2 order by hi");
+        let get_or_keys = format!(
+            "with hit as materialized ({get})
+             select value, null::bytea from hit union all
+             select null, key from {index}
+             where hi between $3 and $4 and not exists (select from hit)"
+        );
+        let (columns, also) = match layout {
+            Layout::Clustered => ("hi, key, value", String::new()),
+            Layout::Secondary => {
+                ("key, value", format!(", named as (insert into {index} select hi, key from new)"))
+            }
+        };
+        let put = format!(
+            "with r as (select * from unnest($1::bigint[], $2::bytea[], $3::bytea[]) r (hi, key, value)),
+             had as (update {name} t set value = r.value from r where {same} returning t.key),
+             new as (select * from r where key not in (select key from had)),
+             put as (insert into {name} select {columns} from new){also}
+             select key from had"
+        );
+        let also = match layout {
+            Layout::Clustered => String::new(),
+            Layout::Secondary => format!(
+                ", named as (delete from {index} t using r where t.hi = r.hi and t.key = r.key)"
+            ),
+        };
+        let delete = format!(
+            "with r as (select * from unnest($1::bigint[], $2::bytea[]) r (hi, key)),
+             had as (delete from {name} t using r where {same} returning t.key){also}
+             select key from had"
+        );
+        Self { get, get_or_keys, keys, put, delete }
+    }
+}
+
 impl PostgresStore {
     /// New tables at `postgres://USER@HOST/DATABASE#NAME`.
-    pub fn create(place: &str) -> Result<Self, Error> {
-        let store = Self::at(place)?;
+    pub fn create(place: &str, layout: Layout) -> Result<Self, Error> {
+        let store = Self::at(place, layout)?;
         let name = &store.name;
         let mut client = store.config.connect(NoTls).map_err(failed)?;
+        let tables = match layout {
+            Layout::Clustered => format!(
+                "create table {name} (hi bigint not null, key bytea not null, value bytea not null);
+                 create index on {name} (hi);"
+            ),
+            Layout::Secondary => format!(
+                "create table {name} (key bytea not null, value bytea not null);
+                 create index on {name} (({}));
+                 create table {name}_index (hi bigint not null, key bytea not null);
+                 create index on {name}_index (hi);",
+                head("key")
+            ),
+        };
         let made = client.batch_execute(&format!(
             "begin;
-             create table {name} (hi bigint not null, key bytea not null, value bytea not null);
-             create index on {name} (hi);
+             {tables}
              create table {name}_notes (name text primary key, note bytea not null);
              commit"
         ));
@@ -110,22 +175,31 @@ impl PostgresStore {
 
     /// Tables that are there.
     pub fn open(place: &str) -> Result<Self, Error> {
-        let store = Self::at(place)?;
+        let store = Self::at(place, Layout::Clustered)?;
         let mut client = store.config.connect(NoTls).map_err(failed)?;
-        let notes = format!("{}_notes", store.name);
-        let found = client.query_one("select to_regclass($1) is not null", &[&notes]);
-        match found.map_err(failed)?.get(0) {
-            true => Ok(store),
-            false => Err(Error::Missing),
+        let found = client.query_one(
+            "select to_regclass($1 || '_notes') is not null,
+                    exists (select from pg_attribute where attrelid = to_regclass($1) and attname = 'hi')",
+            &[&store.name],
+        );
+        let found = found.map_err(failed)?;
+        match (found.get(0), found.get(1)) {
+            (false, _) => Err(Error::Missing),
+            (true, true) => Ok(store),
+            (true, false) => Ok(Self { layout: Layout::Secondary, ..store }),
         }
     }
 
-    fn at(place: &str) -> Result<Self, Error> {
+    fn at(place: &str, layout: Layout) -> Result<Self, Error> {
         let (address, name) = split_name(place)?;
         let mut config: Config = address.parse().map_err(failed)?;
         config.connect_timeout(Duration::from_secs(10)).tcp_user_timeout(Duration::from_secs(30));
         let (idle, claim, token) = Default::default();
-        Ok(Self { config, name: name.to_owned(), idle, claim, token })
+        Ok(Self { config, name: name.to_owned(), layout, idle, claim, token })
+    }
+
+    fn session(&self) -> Result<Session, Error> {
+        Session::new(&self.config, &self.name, self.layout).map_err(failed)
     }
 
     /// Does something with a session of one's own.
@@ -133,7 +207,7 @@ impl PostgresStore {
         let idle = lock(&self.idle).pop();
         let mut session = match idle {
             Some(session) if !session.client.is_closed() => session,
-            _ => Session::new(&self.config, &self.name).map_err(failed)?,
+            _ => self.session()?,
         };
         let done = work(&mut session);
         if !session.client.is_closed() {
@@ -181,17 +255,22 @@ fn signed(hi: u64) -> i64 {
     (hi ^ 1 << 63).cast_signed()
 }
 
+/// As much of a key as an index takes: a page of it must hold three.
+fn head(key: &str) -> String {
+    format!("substring({key} for 1000)")
+}
+
 fn fresh_token() -> Vec<u8> {
     RandomState::new().hash_one(0u64).to_le_bytes().to_vec()
 }
 
 impl Store for PostgresStore {
     fn layout(&self) -> Layout {
-        Layout::Clustered
+        self.layout
     }
 
     fn claim(&self) -> Result<(), Error> {
-        let mut session = Session::new(&self.config, &self.name).map_err(failed)?;
+        let mut session = self.session()?;
         let locked = session.client.query_one(
             "select pg_try_advisory_lock(hashtext('tamis dictionary'), hashtext($1))",
             &[&self.name],
@@ -262,14 +341,18 @@ impl Store for PostgresStore {
         let most = i64::try_from(most).unwrap_or(i64::MAX);
         let name = &self.name;
         let after = after.map(|(hi, key)| (signed(hi), key));
-        let from = match after {
-            Some(_) => "where (hi, key) > ($2, $3)",
-            None => "",
+        let (first, from) = match self.layout {
+            Layout::Clustered => ("hi".to_owned(), "($2, $3)".to_owned()),
+            Layout::Secondary => (head("key"), format!("({}, $2)", head("$2::bytea"))),
         };
-        let page = format!("select key, value from {name} {from} order by hi, key limit $1");
+        let from = after.map_or(String::new(), |_| format!("where ({first}, key) > {from}"));
+        let page = format!("select key, value from {name} {from} order by {first}, key limit $1");
         let mut values: Vec<&(dyn ToSql + Sync)> = vec![&most];
         if let Some((hi, key)) = &after {
-            values.extend([hi as &(dyn ToSql + Sync), key]);
+            match self.layout {
+                Layout::Clustered => values.extend([hi as &(dyn ToSql + Sync), key]),
+                Layout::Secondary => values.push(key),
+            }
         }
         self.with(|session| {
             let rows = session.client.query(&page, &values).map_err(failed)?;

@@ -1,17 +1,26 @@
 //! Hashes of a Redis server, by the crate `redis`.
 //!
 //! ```text
-//!  {NAME}:17      a hash: hi · key → value, of all keys whose hi begins with the 16 bits of 17
-//!  {NAME}:notes   a hash of notes
-//!  {NAME}:fence   who may write       {NAME}:lease   who is there, for the next 20 seconds
+//!  clustered   {NAME}:17       a hash: hi · key → value, of all keys whose hi begins with the 16 bits of 17
+//!
+//!  secondary   {NAME}:entries  a hash: key → value
+//!              {NAME}:index    a sorted set: hi · key
+//!
+//!  both        {NAME}:notes    a hash of notes, among them the layout
+//!              {NAME}:fence    who may write
+//!              {NAME}:lease    who is there, for the next 20 seconds
 //! ```
+//!
+//! In the secondary layout any other program finds a value by its key alone, and a key takes its length
+//! twice. A hash has no order of its own, so entries come in that of the index.
 //!
 //! Every change is a script, which runs alone and checks the fence first. A thread renews the lease; a
 //! second dictionary is refused while there is one, which after a crash lasts up to 20 seconds. The server
 //! keeps no more than its settings say: without an append-only file that is synced always, it may forget
 //! what it has acknowledged when it crashes.
 //!
-//! A bucket of 10^7 keys holds 150 of them, and a repair reads one or two buckets.
+//! A bucket of 10^7 keys holds 150 of them, and a repair reads one or two buckets; of the sorted set it
+//! reads what it needs.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -37,6 +46,8 @@ const LEASE: u64 = 20_000;
 const RENEWAL: Duration = Duration::from_secs(5);
 /// Buckets asked for at a time.
 const PIPELINE: usize = 256;
+/// Members of the index asked for at a time.
+const PIECE: usize = 10_000;
 
 /// What a script says if another has taken over.
 const FENCED: i64 = -1;
@@ -51,18 +62,34 @@ const GET_OR_KEYS: &str = "
         end
     end
     return found";
+/// Of each change the hash, what to do, the field, the value, and what the index calls it, if there is one.
 const APPLY: &str = "
     if redis.call('GET', KEYS[1] .. 'fence') ~= ARGV[1] then return {-1} end
-    local had = {}
-    for i = 2, #ARGV, 4 do
-        local bucket = KEYS[1] .. ARGV[i]
+    local had, index = {}, KEYS[1] .. 'index'
+    for i = 2, #ARGV, 5 do
+        local hash, before = KEYS[1] .. ARGV[i], 0
         if ARGV[i + 1] == 'put' then
-            had[#had + 1] = 1 - redis.call('HSET', bucket, ARGV[i + 2], ARGV[i + 3])
+            before = 1 - redis.call('HSET', hash, ARGV[i + 2], ARGV[i + 3])
+            if ARGV[i + 4] ~= '' and before == 0 then redis.call('ZADD', index, 0, ARGV[i + 4]) end
         else
-            had[#had + 1] = redis.call('HDEL', bucket, ARGV[i + 2])
+            before = redis.call('HDEL', hash, ARGV[i + 2])
+            if ARGV[i + 4] ~= '' and before == 1 then redis.call('ZREM', index, ARGV[i + 4]) end
         end
+        had[#had + 1] = before
     end
     return had";
+/// Keys of the index and their values, in turn; at the end also how many entries the index does not name.
+const PAGE: &str = "
+    local index, entries = KEYS[1] .. 'index', KEYS[1] .. 'entries'
+    local found = redis.call('ZRANGEBYLEX', index, ARGV[1], '+', 'LIMIT', 0, ARGV[2])
+    local page = {}
+    for _, member in ipairs(found) do
+        local key = string.sub(member, 9)
+        page[#page + 1] = key
+        page[#page + 1] = redis.call('HGET', entries, key)
+    end
+    local ended = #found < tonumber(ARGV[2])
+    return {page, ended and redis.call('HLEN', entries) - redis.call('ZCARD', index) or 0}";
 const CLAIM: &str = "
     if redis.call('EXISTS', KEYS[1] .. 'lease') == 1 then return 0 end
     redis.call('SET', KEYS[1] .. 'lease', ARGV[1], 'PX', ARGV[2])
@@ -78,18 +105,26 @@ const RELEASE: &str = "
     if redis.call('GET', KEYS[1] .. 'lease') == ARGV[1] then redis.call('DEL', KEYS[1] .. 'lease') end
     return 1";
 
+/// The note of the layout.
+const LAYOUT: &str = "layout";
+
 /// A store in a server's memory.
 pub struct RedisStore {
+    layout: Layout,
     inside: Arc<Inside>,
     /// Who renews the lease, and how to stop it.
     keeper: Mutex<Option<(Sender<()>, JoinHandle<()>)>>,
     get_or_keys: Script,
     apply: Script,
+    page: Script,
 }
 
 impl fmt::Debug for RedisStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisStore").field("prefix", &self.inside.prefix).finish_non_exhaustive()
+        f.debug_struct("RedisStore")
+            .field("prefix", &self.inside.prefix)
+            .field("layout", &self.layout)
+            .finish_non_exhaustive()
     }
 }
 
@@ -102,18 +137,96 @@ struct Inside {
 }
 
 impl RedisStore {
-    /// What is at `redis://HOST:PORT/NUMBER#NAME`, or will be: there is nothing to create.
+    /// What will be at `redis://HOST:PORT/NUMBER#NAME`: it is there with the first note.
+    pub fn create(place: &str, layout: Layout) -> Result<Self, Error> {
+        Ok(Self::with(Inside::new(place)?, layout))
+    }
+
+    /// What is there.
     pub fn open(place: &str) -> Result<Self, Error> {
-        let (address, name) = split_name(place)?;
-        let client = Client::open(address).map_err(failed)?;
-        let (idle, token) = Default::default();
-        let inside = Inside { client, prefix: format!("{{{name}}}:"), idle, token };
-        Ok(Self {
+        let inside = Inside::new(place)?;
+        let layout = match inside.note(LAYOUT)? {
+            None => return Err(Error::Missing),
+            Some(name) => Layout::named(&name)
+                .ok_or(Error::Corrupt { what: "the note of its layout names none" })?,
+        };
+        Ok(Self::with(inside, layout))
+    }
+
+    fn with(inside: Inside, layout: Layout) -> Self {
+        Self {
+            layout,
             inside: Arc::new(inside),
             keeper: Mutex::default(),
             get_or_keys: Script::new(GET_OR_KEYS),
             apply: Script::new(APPLY),
-        })
+            page: Script::new(PAGE),
+        }
+    }
+
+    /// The hash and the field of an entry.
+    fn place(&self, hi: u64, key: &[u8]) -> (String, Vec<u8>) {
+        match self.layout {
+            Layout::Clustered => (bucket(hi).to_string(), joined(hi, key)),
+            Layout::Secondary => ("entries".to_owned(), key.to_vec()),
+        }
+    }
+
+    /// The keys of the index, some at a time.
+    fn indexed(
+        &self,
+        range: &RangeInclusive<u64>,
+        see: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), Error> {
+        let mut from = [b"[", &range.start().to_be_bytes()[..]].concat();
+        let to = match range.end().checked_add(1) {
+            Some(end) => [b"(", &end.to_be_bytes()[..]].concat(),
+            None => b"+".to_vec(),
+        };
+        loop {
+            let mut ask = Cmd::new();
+            ask.arg("ZRANGEBYLEX").arg(self.inside.key("index")).arg(&from).arg(&to);
+            ask.arg("LIMIT").arg(0).arg(PIECE);
+            let found: Vec<Vec<u8>> = self.inside.with(|connection| ask.query(connection))?;
+            found.iter().for_each(|member| see(key_of(member)));
+            match found.last() {
+                Some(last) if found.len() == PIECE => from = [b"(", &last[..]].concat(),
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// A page of the buckets.
+    fn clustered_page(&self, after: Option<Vec<u8>>, most: usize) -> Result<Vec<Entry>, Error> {
+        let first = after.as_deref().map_or(0, |after| bucket(hi_of(after)));
+        let mut page = Vec::new();
+        self.each_bucket::<(Vec<u8>, Vec<u8>)>("HGETALL", first..=LAST_BUCKET, |fields| {
+            for (field, value) in fields {
+                if after.as_ref().is_none_or(|after| field > *after) && page.len() < most {
+                    page.push((key_of(&field).to_vec(), value));
+                }
+            }
+            page.len() < most
+        })?;
+        Ok(page)
+    }
+
+    /// A page of the index, with the values that the entries have.
+    fn secondary_page(&self, after: Option<Vec<u8>>, most: usize) -> Result<Vec<Entry>, Error> {
+        let from = after.map_or(b"-".to_vec(), |after| [b"(", &after[..]].concat());
+        let mut script = self.page.prepare_invoke();
+        script.key(&self.inside.prefix).arg(from).arg(most);
+        let (found, unnamed): (Vec<Option<Vec<u8>>>, i64) =
+            self.inside.with(|connection| script.invoke(connection))?;
+        let each = found.as_chunks().0.iter().map(|[key, value]| match (key, value) {
+            (Some(key), Some(value)) => Ok((key.clone(), value.clone())),
+            _ => Err(Error::Corrupt { what: "the index names what is no entry" }),
+        });
+        let page = each.collect::<Result<_, _>>()?;
+        match unnamed {
+            0 => Ok(page),
+            _ => Err(Error::Corrupt { what: "an entry is not in the index" }),
+        }
     }
 
     /// The fields of buckets, with their values if `command` gives them, a bucket at a time and sorted;
@@ -143,6 +256,19 @@ impl RedisStore {
 }
 
 impl Inside {
+    fn new(place: &str) -> Result<Self, Error> {
+        let (address, name) = split_name(place)?;
+        let client = Client::open(address).map_err(failed)?;
+        let (idle, token) = Default::default();
+        Ok(Self { client, prefix: format!("{{{name}}}:"), idle, token })
+    }
+
+    fn note(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
+        let mut get = Cmd::new();
+        get.arg("HGET").arg(self.key("notes")).arg(name);
+        self.with(|connection| get.query(connection))
+    }
+
     fn key(&self, name: impl fmt::Display) -> String {
         format!("{}{name}", self.prefix)
     }
@@ -215,7 +341,7 @@ fn fresh_token() -> String {
 
 impl Store for RedisStore {
     fn layout(&self) -> Layout {
-        Layout::Clustered
+        self.layout
     }
 
     fn claim(&self) -> Result<(), Error> {
@@ -247,8 +373,9 @@ impl Store for RedisStore {
     }
 
     fn get(&self, hi: u64, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        let (hash, field) = self.place(hi, key);
         let mut get = Cmd::new();
-        get.arg("HGET").arg(self.inside.key(bucket(hi))).arg(joined(hi, key));
+        get.arg("HGET").arg(self.inside.key(hash)).arg(field);
         self.inside.with(|connection| get.query(connection))
     }
 
@@ -272,6 +399,9 @@ impl Store for RedisStore {
     }
 
     fn keys(&self, range: RangeInclusive<u64>, see: &mut dyn FnMut(&[u8])) -> Result<(), Error> {
+        if self.layout == Layout::Secondary {
+            return self.indexed(&range, see);
+        }
         let buckets = bucket(*range.start())..=bucket(*range.end());
         self.each_bucket::<Vec<u8>>("HKEYS", buckets, |fields| {
             let ours = fields.iter().filter(|field| range.contains(&hi_of(field)));
@@ -282,17 +412,10 @@ impl Store for RedisStore {
 
     fn page(&self, after: Option<(u64, &[u8])>, most: usize) -> Result<Vec<Entry>, Error> {
         let after = after.map(|(hi, key)| joined(hi, key));
-        let first = after.as_deref().map_or(0, |after| bucket(hi_of(after)));
-        let mut page = Vec::new();
-        self.each_bucket::<(Vec<u8>, Vec<u8>)>("HGETALL", first..=LAST_BUCKET, |fields| {
-            for (field, value) in fields {
-                if after.as_ref().is_none_or(|after| field > *after) && page.len() < most {
-                    page.push((key_of(&field).to_vec(), value));
-                }
-            }
-            page.len() < most
-        })?;
-        Ok(page)
+        match self.layout {
+            Layout::Clustered => self.clustered_page(after, most),
+            Layout::Secondary => self.secondary_page(after, most),
+        }
     }
 
     fn apply(&self, changes: &[Change<'_>]) -> Result<Vec<bool>, Error> {
@@ -300,7 +423,12 @@ impl Store for RedisStore {
         script.key(&self.inside.prefix).arg(lock(&self.inside.token).as_str());
         for Change { hi, key, value, .. } in changes {
             let what = if value.is_some() { "put" } else { "delete" };
-            script.arg(bucket(*hi)).arg(what).arg(joined(*hi, key)).arg(value.unwrap_or_default());
+            let (hash, field) = self.place(*hi, key);
+            script.arg(hash).arg(what).arg(field).arg(value.unwrap_or_default());
+            script.arg(match self.layout {
+                Layout::Clustered => Vec::new(),
+                Layout::Secondary => joined(*hi, key),
+            });
         }
         self.inside.change(&script)
     }
@@ -314,16 +442,14 @@ impl Store for RedisStore {
     }
 
     fn note(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
-        let mut get = Cmd::new();
-        get.arg("HGET").arg(self.inside.key("notes")).arg(name);
-        self.inside.with(|connection| get.query(connection))
+        self.inside.note(name)
     }
 
     fn set_notes(&self, notes: &[(&str, &[u8])]) -> Result<(), Error> {
         let mut script = self.apply.prepare_invoke();
         script.key(&self.inside.prefix).arg(lock(&self.inside.token).as_str());
-        for (name, note) in notes {
-            script.arg("notes").arg("put").arg(*name).arg(*note);
+        for (name, note) in notes.iter().chain([&(LAYOUT, self.layout.name().as_bytes())]) {
+            script.arg("notes").arg("put").arg(*name).arg(*note).arg("");
         }
         self.inside.change(&script).map(drop)
     }

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use dictionary::store::MemoryStore;
 use dictionary::{Layout, Op, Options, Policy, Store};
 
-use crate::common::{Dict, Home, LAYOUTS, RedbHome, Watch, Watched, key};
+use crate::common::{Dict, Watch, Watched, key};
 
 const KEYS: u64 = 20_000;
 
-fn count<S: Store + 'static>(store: S) {
+/// Counts what every operation costs.
+pub(crate) fn count<S: Store + 'static>(store: S) {
     let layout = store.layout();
     let watch = Arc::new(Watch::default());
     let options = Options::default().with_keys(KEYS).with_fpr(1.0 / 64.0);
@@ -107,17 +107,4 @@ fn count<S: Store + 'static>(store: S) {
     hot.iter().for_each(|key| assert!(!dict.contains(key).unwrap()));
     assert!(watch.take()[0] <= 2, "repaired in the background");
     assert_eq!(dict.verify().unwrap().missing, 0);
-}
-
-#[test]
-fn accesses_are_as_few_as_promised_in_memory() {
-    LAYOUTS.into_iter().for_each(|layout| count(MemoryStore::new(layout)));
-}
-
-#[test]
-fn accesses_are_as_few_as_promised_in_redb() {
-    for layout in LAYOUTS {
-        let home = RedbHome::new(layout);
-        count(home.create());
-    }
 }

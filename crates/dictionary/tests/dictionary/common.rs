@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-use dictionary::store::{Change, Entry, FjallStore, MemoryStore, RedbStore};
+use dictionary::store::{self, AnyStore, Change, Entry, MemoryStore, RedbStore};
 use dictionary::{Dictionary, Error, Layout, Options, Store};
 use tamis::Broom;
 use tempfile::TempDir;
@@ -18,19 +18,48 @@ pub(crate) type Dict<S> = Dictionary<Broom, S>;
 /// Somewhere that a store can be made and opened again.
 pub(crate) trait Home {
     type Store: Store + 'static;
-    fn create(&self) -> Self::Store;
-    fn open(&self) -> Self::Store;
+    fn create(&self) -> Result<Self::Store, Error>;
+    fn open(&self) -> Result<Self::Store, Error>;
 }
 
 impl Home for MemoryStore {
     type Store = Self;
 
-    fn create(&self) -> Self {
-        self.clone()
+    fn create(&self) -> Result<Self, Error> {
+        Ok(self.clone())
     }
 
-    fn open(&self) -> Self {
-        self.clone()
+    fn open(&self) -> Result<Self, Error> {
+        Ok(self.clone())
+    }
+}
+
+/// A name, by which the store is found.
+pub(crate) struct Named {
+    pub(crate) place: String,
+    pub(crate) layout: Layout,
+    /// Which goes when the store has gone.
+    pub(crate) _folder: Option<TempDir>,
+}
+
+impl Named {
+    /// In a folder of its own.
+    pub(crate) fn inside(name: &str, layout: Layout) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join(name).to_str().unwrap().to_owned();
+        Self { place, layout, _folder: Some(folder) }
+    }
+}
+
+impl Home for Named {
+    type Store = AnyStore;
+
+    fn create(&self) -> Result<AnyStore, Error> {
+        store::create(&self.place, self.layout)
+    }
+
+    fn open(&self) -> Result<AnyStore, Error> {
+        store::open(&self.place)
     }
 }
 
@@ -48,31 +77,13 @@ impl RedbHome {
     pub(crate) fn path(&self) -> PathBuf {
         self.folder.path().join("dict.redb")
     }
-}
 
-impl Home for RedbHome {
-    type Store = RedbStore;
-
-    fn create(&self) -> RedbStore {
+    pub(crate) fn create(&self) -> RedbStore {
         RedbStore::create(self.path(), self.layout).unwrap()
     }
 
-    fn open(&self) -> RedbStore {
+    pub(crate) fn open(&self) -> RedbStore {
         RedbStore::open(self.path()).unwrap()
-    }
-}
-
-pub(crate) struct FjallHome(pub(crate) TempDir, pub(crate) Layout);
-
-impl Home for FjallHome {
-    type Store = FjallStore;
-
-    fn create(&self) -> Self::Store {
-        Self::Store::create(self.0.path().join("dict"), self.1).unwrap()
-    }
-
-    fn open(&self) -> Self::Store {
-        Self::Store::open(self.0.path().join("dict")).unwrap()
     }
 }
 

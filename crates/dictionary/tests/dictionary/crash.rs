@@ -10,7 +10,7 @@ use conformance::keys::Random;
 use dictionary::store::RedbStore;
 use dictionary::{Layout, Op};
 
-use crate::common::{Dict, Home, RedbHome, busy_options, key};
+use crate::common::{Dict, RedbHome, busy_options, key};
 
 const KEYS: u64 = 300;
 

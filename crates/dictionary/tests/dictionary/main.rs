@@ -7,5 +7,6 @@ mod faults;
 mod model;
 mod opening;
 #[cfg(unix)]
-mod servers;
+mod server;
+mod stores;
 mod threads;

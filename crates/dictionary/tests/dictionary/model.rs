@@ -2,18 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use conformance::Effort;
 use conformance::keys::Random;
-use dictionary::store::MemoryStore;
 use dictionary::{Op, Policy};
 
-use crate::common::{Dict, Home, LAYOUTS, RedbHome, busy_options, key};
+use crate::common::{Dict, Home, busy_options, key};
 
 /// Random operations on a dictionary and on a map; what they answer is the same.
 pub(crate) fn agree(home: &impl Home, rounds: u64, steps: u64, random: &mut Random) {
     let mut map = BTreeMap::new();
     let keys = 60;
-    let mut dict = Dict::create(home.create(), busy_options(keys)).unwrap();
+    let mut dict = Dict::create(home.create().unwrap(), busy_options(keys)).unwrap();
     for round in 0..rounds {
         for _ in 0..steps {
             step(&dict, &mut map, keys as usize, random);
@@ -30,7 +28,7 @@ pub(crate) fn agree(home: &impl Home, rounds: u64, steps: u64, random: &mut Rand
         assert_eq!(stats.counts.missing, 0);
         assert_eq!(stats.doubtful, 0);
         dict.close().unwrap();
-        dict = Dict::open(home.open()).unwrap();
+        dict = Dict::open(home.open().unwrap()).unwrap();
         dict = dict.with_policy(match random.below(3) {
             0 => Policy::Background,
             1 => Policy::Off,
@@ -94,35 +92,5 @@ fn step<S: dictionary::Store + 'static>(
             let key = key(1000 + random.below(3000) as u64);
             assert_eq!(dict.get(&key).unwrap(), None);
         }
-    }
-}
-
-#[test]
-fn random_operations_agree_with_a_map_in_memory() {
-    let effort = Effort::now();
-    for layout in LAYOUTS {
-        agree(
-            &MemoryStore::new(layout),
-            20,
-            effort.times(20_000, 2_000_000),
-            &mut effort.random(1),
-        );
-    }
-}
-
-#[test]
-fn random_operations_agree_with_a_map_in_redb() {
-    let effort = Effort::now();
-    for layout in LAYOUTS {
-        agree(&RedbHome::new(layout), 4, effort.times(500, 20_000), &mut effort.random(2));
-    }
-}
-
-#[test]
-fn random_operations_agree_with_a_map_in_fjall() {
-    let effort = Effort::now();
-    for layout in LAYOUTS {
-        let home = crate::common::FjallHome(tempfile::tempdir().unwrap(), layout);
-        agree(&home, 4, effort.times(500, 20_000), &mut effort.random(3));
     }
 }

@@ -3,11 +3,12 @@
 use std::process::Command;
 use std::sync::Arc;
 
+use conformance::keys::Random;
 use dictionary::store::{FjallStore, MemoryStore, RedbStore};
 use dictionary::{Dictionary, Error, Layout, Op, Options, Store};
 use tamis::{AdaptiveQuotient, Broom, HashId};
 
-use crate::common::{Dict, FjallHome, Home, LAYOUTS, RedbHome, Watch, Watched, busy_options, key};
+use crate::common::{Dict, Home, LAYOUTS, Named, RedbHome, Watch, Watched, busy_options, key};
 
 const KEYS: u64 = 2000;
 
@@ -175,8 +176,8 @@ fn another_filter_and_another_hash_do_as_well() {
 }
 
 pub(crate) fn keys_of_all_lengths<S: Store + 'static>(store: S) -> Dict<S> {
+    let large = vec![7; store.longest_key().min(1 << 20)];
     let dict = Dictionary::<Broom, _>::create(store, Options::default().with_keys(1000)).unwrap();
-    let large = vec![7; 1 << 20];
     for key in [&[][..], &large, &[0], &[0; 8], &[0xff; 300]] {
         assert_eq!(dict.get(key).unwrap(), None);
         assert!(!dict.put(key, &large).unwrap());
@@ -191,67 +192,64 @@ pub(crate) fn keys_of_all_lengths<S: Store + 'static>(store: S) -> Dict<S> {
 }
 
 #[test]
-fn keys_may_be_empty_or_a_mebibyte() {
-    for layout in LAYOUTS {
-        keys_of_all_lengths(MemoryStore::new(layout)).close().unwrap();
-        keys_of_all_lengths(RedbHome::new(layout).create()).close().unwrap();
-    }
-}
-
-#[test]
 fn fjall_says_what_is_too_long_and_is_locked() {
     for layout in LAYOUTS {
-        let home = FjallHome(tempfile::tempdir().unwrap(), layout);
-        let dict = filled(home.create());
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("dict");
+        let dict = filled(FjallStore::create(&path, layout).unwrap());
         let longest = vec![1; 65_527];
         assert!(!dict.put(&longest, b"").unwrap() && !dict.put(b"", b"empty").unwrap());
         let error = dict.put(&[1; 65_528], b"").unwrap_err();
         assert_eq!(error.to_string(), "a key of 65528 bytes; the store takes 65527");
         assert!(!dict.contains(&[1; 65_528]).unwrap() && dict.contains(&longest).unwrap());
         assert_eq!(dict.get(b"").unwrap().as_deref(), Some(&b"empty"[..]));
-        let path = home.0.path().join("dict");
         assert!(matches!(FjallStore::open(&path), Err(Error::InUse)));
         assert!(matches!(FjallStore::create(&path, layout), Err(Error::Exists)));
         assert_eq!(dict.verify().unwrap().keys, KEYS + 2);
     }
 }
 
-/// A file that may not grow: puts go on until one fails, all before it are there afterwards.
+/// Files that may not grow: puts go on until one fails, all before it are there afterwards.
 #[cfg(unix)]
 #[test]
 fn a_full_disk_is_an_error_and_loses_nothing() {
-    let home = RedbHome::new(Layout::Clustered);
-    drop(Dict::create(home.create(), busy_options(100)).unwrap());
-    let output = Command::new("sh")
-        .args([
-            "-c",
-            "trap '' XFSZ; ulimit -f 8192; exec \"$0\" --exact opening::fill_the_disk --nocapture",
-        ])
-        .arg(std::env::current_exe().unwrap())
-        .env("TAMIS_FILL", home.path())
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    let done: u64 = text
-        .lines()
-        .find_map(|line| line.split_once("acknowledged ")?.1.parse().ok())
-        .unwrap_or_else(|| panic!("{text}{}", String::from_utf8_lossy(&output.stderr)));
-    assert!(output.status.success() && done > 10, "{text}");
-    let dict = Dict::open(home.open()).unwrap();
-    assert!((0..done).all(|number| dict.contains(&key(number)).unwrap()));
-    assert_eq!(dict.verify().unwrap().missing, 0);
+    for name in ["dict.redb", "dict"] {
+        let home = Named::inside(name, Layout::Clustered);
+        drop(Dict::create(home.create().unwrap(), busy_options(100)).unwrap());
+        let output = Command::new("sh")
+            .args([
+                "-c",
+                "trap '' XFSZ; ulimit -f 8192; exec \"$0\" --exact opening::fill_the_disk --nocapture",
+            ])
+            .arg(std::env::current_exe().unwrap())
+            .env("TAMIS_FILL", &home.place)
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        let done: u64 = text
+            .lines()
+            .find_map(|line| line.split_once("acknowledged ")?.1.parse().ok())
+            .unwrap_or_else(|| panic!("{text}{}", String::from_utf8_lossy(&output.stderr)));
+        assert!(output.status.success() && done > 10, "{text}");
+        println!("{name}: {done} puts until the disk was full");
+        let dict = Dict::open(home.open().unwrap()).unwrap();
+        assert!((0..done).all(|number| dict.contains(&key(number)).unwrap()));
+        assert_eq!(dict.verify().unwrap().missing, 0);
+    }
 }
 
 /// The child of the test above; by itself it does nothing.
 #[test]
 fn fill_the_disk() {
-    let Some(path) = std::env::var_os("TAMIS_FILL") else { return };
-    let dict = Dict::open(RedbStore::open(path).unwrap()).unwrap();
-    let value = vec![1; 100_000];
+    let Ok(place) = std::env::var("TAMIS_FILL") else { return };
+    let dict = Dict::open(dictionary::store::open(&place).unwrap()).unwrap();
+    // They do not compress.
+    let mut random = Random::new(5);
+    let value: Vec<u8> = (0..100_000).map(|_| random.word() as u8).collect();
     for number in 0.. {
         match dict.put(&key(number), &value) {
             Ok(_) => {}
-            Err(Error::Store { store: "redb", .. }) => {
+            Err(Error::Store { store: "redb" | "fjall", .. }) => {
                 println!("\nacknowledged {number}");
                 return;
             }

@@ -10,7 +10,7 @@ use conformance::keys::Random;
 use dictionary::store::MemoryStore;
 use dictionary::{Op, Policy, Store};
 
-use crate::common::{Dict, Home, LAYOUTS, RedbHome, Watch, Watched, busy_options, key};
+use crate::common::{Dict, LAYOUTS, Watch, Watched, busy_options, key};
 
 /// Keys that are put at first and stay.
 const LASTING: u64 = 500;
@@ -81,13 +81,5 @@ fn many_threads_agree_in_memory() {
             crowd(MemoryStore::new(layout), policy, steps, 20);
             crowd(MemoryStore::new(layout), policy, 10 * steps, 0);
         }
-    }
-}
-
-#[test]
-fn many_threads_agree_in_redb() {
-    for layout in LAYOUTS {
-        let home = RedbHome::new(layout);
-        crowd(home.create(), Policy::Inline, Effort::now().times(300, 30_000), 0);
     }
 }

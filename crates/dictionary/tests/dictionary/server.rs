@@ -1,0 +1,171 @@
+//! Servers to test with, started on free ports of the loopback interface.
+//!
+//! The command's tests start theirs with this file too.
+
+use std::fs;
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// What starts a server in a folder, on a port.
+type Start = dyn Fn(&Path, &str) -> Command;
+
+/// A server that ends with the value.
+pub(crate) struct Server {
+    folder: TempDir,
+    port: u16,
+    /// What its places begin and end with, around the port.
+    place: (&'static str, &'static str),
+    start: Box<Start>,
+    is_ready: Box<dyn Fn(&str) -> bool>,
+    child: Option<Child>,
+}
+
+impl Server {
+    /// A Redis that forgets nothing, unless none is installed; which is said.
+    pub(crate) fn redis() -> Option<Self> {
+        let program = installed(program("redis-server"), "redis-server")?;
+        let start = move |folder: &Path, port: &str| {
+            let mut command = Command::new(&program);
+            command.args(["--bind", "127.0.0.1", "--port", port, "--save", ""]);
+            command.args(["--appendonly", "yes", "--appendfsync", "always", "--dir"]).arg(folder);
+            command
+        };
+        let mut server = Self::new(("redis://127.0.0.1:", "/"), start, |_| true);
+        server.start();
+        Some(server)
+    }
+
+    /// A PostgreSQL, unless none is installed; which is said.
+    pub(crate) fn postgres() -> Option<Self> {
+        let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+        let programs = versions.map(|version| version.path().join("bin/postgres"));
+        let found = programs.filter(|path| path.is_file()).max().or_else(|| program("postgres"));
+        let program = installed(found, "postgresql")?;
+        let [initdb, ready] = ["initdb", "pg_isready"].map(|name| program.with_file_name(name));
+        let start = move |folder: &Path, port: &str| {
+            let mut command = as_postgres(&program);
+            command.arg("-D").arg(folder.join("data")).args(["-k", "", "-p", port]);
+            command.args(["-c", "listen_addresses=127.0.0.1"]).current_dir("/");
+            command
+        };
+        // It answers before it is ready.
+        let is_ready = move |port: &str| {
+            let asked = Command::new(&ready).args(["-q", "-h", "127.0.0.1", "-p", port]).status();
+            asked.unwrap().success()
+        };
+        let place = ("postgres://postgres@127.0.0.1:", "/postgres");
+        let mut server = Self::new(place, start, is_ready);
+        let data = server.folder.path().join("data");
+        fs::create_dir(&data).unwrap();
+        if is_root() {
+            // The folder is ours; the data must be the server's.
+            let done = |command: &mut Command| command.status().unwrap().success();
+            assert!(done(Command::new("chmod").arg("755").arg(server.folder.path())));
+            assert!(done(Command::new("chown").arg("postgres").arg(&data)));
+        }
+        let made = as_postgres(&initdb)
+            .args(["-A", "trust", "-U", "postgres", "--no-sync", "-E", "UTF8", "-D"])
+            .arg(&data)
+            .current_dir("/")
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        server.start();
+        Some(server)
+    }
+
+    fn new(
+        place: (&'static str, &'static str),
+        start: impl Fn(&Path, &str) -> Command + 'static,
+        is_ready: impl Fn(&str) -> bool + 'static,
+    ) -> Self {
+        let free = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = free.local_addr().unwrap().port();
+        let folder = tempfile::tempdir().unwrap();
+        let (start, is_ready) = (Box::new(start), Box::new(is_ready));
+        Self { folder, port, place, start, is_ready, child: None }
+    }
+
+    /// Where it is.
+    pub(crate) fn url(&self) -> String {
+        format!("{}{}{}", self.place.0, self.port, self.place.1)
+    }
+
+    /// Where a dictionary of this name is.
+    pub(crate) fn place(&self, name: &str) -> String {
+        format!("{}#{name}", self.url())
+    }
+
+    /// Starts it, and waits until it is there.
+    pub(crate) fn start(&mut self) {
+        let log = fs::File::create(self.folder.path().join("log")).unwrap();
+        let port = self.port.to_string();
+        let mut command = (self.start)(self.folder.path(), &port);
+        command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+        self.child = Some(command.spawn().unwrap());
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while TcpStream::connect(("127.0.0.1", self.port)).is_err() || !(self.is_ready)(&port) {
+            let log = fs::read_to_string(self.folder.path().join("log")).unwrap();
+            assert!(Instant::now() < deadline, "the server does not start: {log}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: &str) {
+        if let Some(child) = &self.child {
+            let sent = Command::new("kill").args([signal, &child.id().to_string()]).status();
+            assert!(sent.unwrap().success());
+        }
+    }
+
+    /// Ends it by a signal.
+    pub(crate) fn end(&mut self, signal: &str) {
+        self.signal(signal);
+        if let Some(mut child) = self.child.take() {
+            child.wait().unwrap();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Says what is not tested, past the capture of a test's output.
+fn installed(program: Option<PathBuf>, name: &str) -> Option<PathBuf> {
+    if program.is_none() {
+        let _ = writeln!(std::io::stderr(), "\nNOT TESTED: {name} is not installed\n");
+    }
+    program
+}
+
+fn program(name: &str) -> Option<PathBuf> {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&paths).map(|folder| folder.join(name)).find(|path| path.is_file())
+}
+
+fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
+}
+
+/// The server's programs as the user that they insist on.
+fn as_postgres(program: &Path) -> Command {
+    if !is_root() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups"]).arg(program);
+    command
+}
