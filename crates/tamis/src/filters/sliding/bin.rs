@@ -205,7 +205,7 @@ impl Layout {
         let mut padded = [0; WORDS + 1];
         padded[..WORDS].copy_from_slice(bin);
         let (mut slot, mut bit) = (0, self.slot_bit(0));
-        for (i, word) in bin.iter().enumerate().take(self.index.div_ceil(64)) {
+        for (i, word) in bin.iter().enumerate().take(self.words) {
             let mut marks = word & mask((self.index - 64 * i).min(64) as u32);
             while marks != 0 && slot < self.slots {
                 let value = window(&padded, bit) & mask(self.width);
@@ -283,9 +283,8 @@ impl Layout {
 
     /// Which fractions of x / g are those of an x with an old stamp: from where on, and how many.
     ///
-    /// The fraction is the low half of x times the inverse, which is too large by less than 1 / g for the
-    /// same reason as in [`Layout::stamp`]: so the quotient's remainder is n or more only if the fraction is n / g
-    /// or more.
+    /// The fraction is the low half of x times the inverse: the remainder's share, and an error that is less
+    /// than 1 / g for the same reason as in [`Layout::stamp`].
     #[inline(always)]
     fn fractions(&self, old: Old) -> (u64, u64) {
         ((self.stamps - old.from).wrapping_mul(self.inverse), old.count * self.inverse)
