@@ -516,7 +516,10 @@ impl Task for Contains<'_> {
 
     #[inline(always)]
     fn work(self, bits: impl Bits) -> bool {
-        self.0.has(bits, &self.0.place(self.1))
+        let place = self.0.place(self.1);
+        // All lines at once: a guess that goes wrong in the first bin would keep the other's waiting.
+        self.0.fetch(&place);
+        self.0.has(bits, &place)
     }
 }
 
@@ -568,6 +571,7 @@ impl Task for Push<'_> {
     #[inline(always)]
     fn work(self, bits: impl Bits) -> bool {
         let place = self.0.place(self.1);
+        self.0.fetch(&place);
         self.0.push_to(bits, &place)
     }
 }
