@@ -1,8 +1,9 @@
 //! "Approximate Membership of Sets: A Survey" (Szabo-Wexler): what it states, measured.
 //!
-//! `cargo run --release -p tamis-lab --bin survey`; with `-- growth` only how filters grow, and with
-//! `-- growth 100000000` so far.
+//! `cargo run --release -p tamis-lab --bin survey`; with `-- choices` only what to take when, with
+//! `-- growth` how filters grow, and with `-- growth 100000000` so far.
 
+mod choice;
 mod growth;
 mod spectral;
 mod window;
@@ -21,12 +22,14 @@ const GROWN: u64 = 10_000_000;
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match &arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["choices"] => choice::choices(),
         ["growth"] => growth::growth(GROWN),
         ["growth", most] => growth::growth(most.parse()?),
         _ => {
             bloom_g()?;
             hash_compaction()?;
             recommendation()?;
+            choice::choices()?;
             spectral::run()?;
             window::run()?;
             growth::growth(GROWN)

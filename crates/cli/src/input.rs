@@ -424,6 +424,11 @@ impl Batch<'_> {
         })
     }
 
+    /// Its lines as they were read.
+    pub(crate) fn data(&self) -> &[u8] {
+        self.data
+    }
+
     /// What ends its keys.
     pub(crate) fn separator(&self) -> Separator {
         self.separator

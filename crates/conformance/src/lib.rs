@@ -207,6 +207,7 @@ macro_rules! suite {
                 no_key_of_the_window_is_denied
                 the_window_ends_where_it_says
                 the_rate_holds_after_turnovers
+                a_large_window_turns_over
                 a_file_in_mid_window_goes_on
                 time_is_kept
                 a_crowd_is_not_denied);

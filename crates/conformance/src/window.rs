@@ -146,6 +146,61 @@ pub fn the_rate_holds_after_turnovers<F: Subject + Window>() {
     }
 }
 
+/// A window of a million keys in a long run, over a hundred turnovers: every second key is one of the
+/// window and is seen, each of the fifty million times. Then, full of keys that are all different, it lets
+/// in strangers as often as stated, and those that it has forgotten no more often.
+pub fn a_large_window_turns_over<F: Subject + Window>() {
+    let effort = Effort::now();
+    let mut random = effort.random(90);
+    let keys = effort.times(10_000, 1_000_000);
+    let mut filter = empty::<F>(keys, 0.01, &Settings::default()).expect("within reach");
+    let hasher = Hasher::new(HashId::Fast, random.seed());
+    let (mut fresh, mut again) = (0, 0u64);
+    let mut next = || {
+        fresh += 1;
+        hasher.int(fresh)
+    };
+    // The last keys, of which the oldest is replaced.
+    let mut window: Vec<Hash> = (0..keys).map(|_| next()).collect();
+    filter.push_each(&window, &mut vec![false; window.len()]);
+    let mut oldest = 0;
+    for _ in 0..100 * keys / 500 {
+        let run: [(Hash, bool); 500] = std::array::from_fn(|_| {
+            let inside = random.below(2) == 0;
+            let key = if inside { window[random.below(window.len())] } else { next() };
+            window[oldest] = key;
+            oldest = (oldest + 1) % window.len();
+            (key, inside)
+        });
+        let mut seen = [false; 500];
+        filter.push_each(&run.map(|(key, _)| key), &mut seen);
+        for ((_, inside), seen) in run.into_iter().zip(seen) {
+            assert!(seen || !inside, "a key of the last {keys} came again, unnoticed");
+            again += u64::from(inside);
+        }
+        let key = window[random.below(window.len())];
+        assert!(filter.contains(key), "a key of the last {keys} is denied");
+    }
+    assert!(again > 49 * keys, "{again} keys again");
+    all_in(&filter, window.iter().copied(), "after a hundred turnovers");
+
+    let forgotten = fresh - keys..fresh;
+    let most = keys + filter.slack();
+    let rest: Vec<Hash> =
+        (fresh..fresh + most).map(|number| hasher.int(1 << 40 | number)).collect();
+    filter.push_each(&rest, &mut vec![false; rest.len()]);
+    assert!(filter.len() <= most, "{} keys of {most}", filter.len());
+    filter.validate().expect("a sound filter");
+    let stated = filter.shape().fpr_at(filter.len());
+    assert!(stated <= 0.01, "{stated} where 0.01 was asked for");
+    let yes = |numbers: std::ops::Range<u64>| {
+        numbers.filter(|number| filter.contains(hasher.int(*number))).count() as u64
+    };
+    let strangers = (1 << 41)..(1 << 41) + 10 * keys;
+    stats::check(&format!("{} strangers", F::KIND), yes(strangers), 10 * keys, stated);
+    stats::check(&format!("{} forgotten", F::KIND), yes(forgotten), keys, stated);
+}
+
 /// Through a file at any point of a generation, and on as if nothing had happened.
 pub fn a_file_in_mid_window_goes_on<F: Subject + Window>() {
     let hasher = Hasher::new(HashId::Fast, [85, 86]);

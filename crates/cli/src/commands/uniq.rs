@@ -31,16 +31,30 @@ struct Lines {
 }
 
 impl Lines {
+    /// All text at once, since most of it will be printed, and one walk for ends and hashes.
     fn read(&mut self, batch: &Batch<'_>, hasher: &Hasher) {
         let Self { text, ends, hashes } = self;
         text.clear();
         ends.clear();
-        super::query::hash_lines(batch, hasher, hashes);
-        super::each_line(batch, |raw, end| {
-            text.extend_from_slice(raw);
-            text.push(end);
-            ends.push(text.len() as u32);
-        });
+        let Some(separator) = batch.separator().byte() else {
+            super::query::hash_lines(batch, hasher, hashes);
+            super::each_line(batch, |raw, end| {
+                text.extend_from_slice(raw);
+                text.push(end);
+                ends.push(text.len() as u32);
+            });
+            return;
+        };
+        hashes.clear();
+        let mut end = 0;
+        for line in batch.lines() {
+            hashes.push(hasher.bytes(line.key));
+            end += line.raw.len() + 1;
+            ends.push(end as u32);
+        }
+        text.extend_from_slice(batch.data());
+        // The last line of a file may have none.
+        text.resize(end, separator);
     }
 
     /// Those that were not seen, into `fresh`: neighbours at once.

@@ -181,13 +181,19 @@ impl Growing {
 
     /// Where keys belong, whose lines in the list of segments are asked for.
     #[inline(always)]
-    fn places(&self, keys: &[Hash]) -> [Place; LANES] {
-        let mut places = [Place { level: 0, at: 0, depth: 0, bucket: 0, bits: 0 }; LANES];
+    fn places<const N: usize>(&self, keys: &[Hash]) -> [Place; N] {
+        let mut places = [Place { level: 0, at: 0, depth: 0, bucket: 0, bits: 0 }; N];
         for (place, key) in places.iter_mut().zip(keys) {
             *place = self.place(*key);
-            bits::prefetch(&self.levels[place.level as usize], place.at as usize);
+            self.fetch_segment(place);
         }
         places
+    }
+
+    /// Asks for a place's line in the list of segments.
+    #[inline(always)]
+    fn fetch_segment(&self, place: &Place) {
+        bits::prefetch(&self.levels[place.level as usize], place.at as usize);
     }
 
     /// Asks for the groups of these places.
@@ -309,18 +315,22 @@ impl Task for ContainsEach<'_> {
     #[inline(always)]
     fn work(self, bits: impl Bits) {
         let Self(filter, keys, out) = self;
-        // One run of keys is answered, the next has its groups asked for, and the one after that its
-        // lines in the list.
-        let run = |number: usize| filter.places(keys.get(number * LANES..).unwrap_or(&[]));
-        let (mut next, mut later) = (run(0), run(1));
-        filter.fetch(&next);
-        for (number, out) in out[..keys.len()].chunks_mut(LANES).enumerate() {
-            let places = next;
-            (next, later) = (later, run(number + 2));
-            filter.fetch(&next);
-            for (place, out) in places.iter().zip(out) {
-                *out = filter.has(bits, place);
+        // As a key is answered, one some places after it has its groups asked for, and one as far after
+        // that its line in the list. One by one: of many at once the machine drops some.
+        let mut places = filter.places::<{ 2 * LANES }>(keys);
+        filter.fetch(&places[..keys.len().min(LANES)]);
+        for (at, out) in out[..keys.len()].iter_mut().enumerate() {
+            let now = places[at % (2 * LANES)];
+            if at + LANES < keys.len() {
+                let next = places[(at + LANES) % (2 * LANES)];
+                filter.fetch(&[next]);
             }
+            if let Some(key) = keys.get(at + 2 * LANES) {
+                let later = filter.place(*key);
+                filter.fetch_segment(&later);
+                places[at % (2 * LANES)] = later;
+            }
+            *out = filter.has(bits, &now);
         }
     }
 }
@@ -335,7 +345,7 @@ impl Task for InsertEach<'_> {
         let Self(filter, keys) = self;
         keys.chunks(LANES).try_for_each(|keys| {
             if keys.len() > 1 {
-                let places = filter.places(keys);
+                let places = filter.places::<LANES>(keys);
                 filter.fetch(&places[..keys.len()]);
             }
             keys.iter().try_for_each(|key| filter.put(bits, *key))

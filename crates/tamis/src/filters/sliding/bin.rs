@@ -45,6 +45,16 @@ pub(super) struct Layout {
     /// 2^64 / stamps, rounded up.
     inverse: u64,
     wild: u32,
+    /// Bits of the index, and words that they lie in.
+    index: usize,
+    words: usize,
+}
+
+/// Stamps that are old: so many in a row, from one on, the last being followed by the first.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Old {
+    pub(super) from: u64,
+    pub(super) count: u64,
 }
 
 impl Layout {
@@ -58,23 +68,28 @@ impl Layout {
         let fits = slots > 0 && buckets > 0 && remainders > 0 && width <= MAX_WIDTH;
         let inverse = (u64::MAX / stamps).wrapping_add(1);
         let slots = slots as usize;
-        fits.then_some(Self { slots, buckets, width, stamps, remainders, inverse, wild })
-    }
-
-    /// Bits of the index.
-    #[inline(always)]
-    fn index(&self) -> usize {
-        self.buckets + self.slots
+        let (index, words) = (buckets + slots, (buckets + slots).div_ceil(64));
+        fits.then_some(Self {
+            slots,
+            buckets,
+            width,
+            stamps,
+            remainders,
+            inverse,
+            wild,
+            index,
+            words,
+        })
     }
 
     #[inline(always)]
     fn slot(&self, bin: &Bin, slot: usize) -> u64 {
-        packed::get_at(bin, self.width, self.slot_bit(slot))
+        read(bin, self.slot_bit(slot) as usize) & mask(self.width)
     }
 
     #[inline(always)]
     fn slot_bit(&self, slot: usize) -> u64 {
-        (self.index() + slot * self.width as usize) as u64
+        (self.index + slot * self.width as usize) as u64
     }
 
     /// A slot's value modulo the stamps, without a division: the inverse is less than one too large, so the
@@ -88,48 +103,59 @@ impl Layout {
         value - quotient as u64 * self.stamps
     }
 
-    /// Where the marks of a bucket begin in the index.
+    /// Where the marks of a bucket begin in the index, and how many there are of all buckets.
+    ///
+    /// A zero before the first bucket makes that place the one of zero number `bucket`. All words are gone
+    /// through: a guess in which of them to stop would be wrong half the time, which costs more.
     #[inline(always)]
-    fn place(&self, bits: impl Bits, bin: &Bin, bucket: usize) -> usize {
-        if bucket == 0 {
-            return 0;
+    fn place(&self, bits: impl Bits, bin: &Bin, bucket: usize) -> (usize, usize) {
+        let (mut zeros, mut before, mut at, mut within, mut carry) = (0, 0, 0, 0, 0);
+        for (i, word) in bin[..self.words].iter().enumerate() {
+            let moved = word << 1 | carry;
+            carry = word >> 63;
+            let reached = zeros <= bucket;
+            at = if reached { i } else { at };
+            before = if reached { zeros } else { before };
+            within = if reached { moved } else { within };
+            zeros += moved.count_zeros() as usize;
         }
-        let mut zeros = bucket as u32 - 1;
-        for (i, word) in bin.iter().enumerate() {
-            let here = word.count_zeros();
-            if zeros < here {
-                return (64 * i + bits.select(!word, zeros) as usize + 1).min(self.index());
-            }
-            zeros -= here;
-        }
-        self.index()
+        // What lies in the last word and is no mark.
+        let others = bin[self.words - 1] << 1 >> 1 >> (self.index % 64);
+        let others = if self.index.is_multiple_of(64) { 0 } else { others.count_ones() };
+        let used = 64 * self.words - zeros - others as usize;
+        let place = 64 * at + bits.select(!within, (bucket - before).min(63) as u32) as usize;
+        // It is between these in every bin that a filter wrote.
+        (place.clamp(bucket, self.index), used)
     }
 
-    /// The slot of a remainder in its bucket, and its stamp; where the bucket begins if there is none.
+    /// The slot of a remainder in its bucket, and its stamp; where the bucket begins if there is none. And
+    /// how many slots are in use.
     #[inline(always)]
     pub(super) fn find(
         &self,
         bits: impl Bits,
         bin: &Bin,
         (bucket, remainder): (usize, u64),
-    ) -> Result<(usize, u64), usize> {
-        let (begin, first) = (self.place(bits, bin, bucket), remainder * self.stamps);
-        let mut at = begin;
-        // The second condition holds in every bin that a filter wrote.
-        while at < self.index() && at - bucket < self.slots && marked(bin, at) {
-            let stamp = self.slot(bin, at - bucket).wrapping_sub(first);
-            if stamp < self.stamps {
-                return Ok((at - bucket, stamp));
-            }
-            at += 1;
+    ) -> (Result<(usize, u64), usize>, usize) {
+        let ((begin, used), first) = (self.place(bits, bin, bucket), remainder * self.stamps);
+        let slot = begin - bucket;
+        // In every bin that a filter wrote, the marks of a bucket are followed by a zero and have slots.
+        let len = read(bin, begin).trailing_ones() as usize;
+        let len = len.min(self.slots.saturating_sub(slot));
+        // Two at once, whether there are so many or not: most buckets have none, one or two, at random.
+        let stamp = |at| self.slot(bin, at).wrapping_sub(first);
+        let stamps = [stamp(slot), stamp(slot + 1)];
+        let found = [(stamps[0] < self.stamps) & (len > 0), (stamps[1] < self.stamps) & (len > 1)];
+        if found[0] | found[1] {
+            let second = usize::from(!found[0]);
+            return (Ok((slot + second, stamps[second])), used);
         }
-        Err(begin)
-    }
-
-    /// Slots in use.
-    #[inline(always)]
-    pub(super) fn used(&self, bin: &Bin) -> usize {
-        marks(bin, self.index())
+        for at in slot + 2..slot + len.max(2) {
+            if stamp(at) < self.stamps {
+                return (Ok((at, stamp(at))), used);
+            }
+        }
+        (Err(begin), used)
     }
 
     /// Adds a slot to a bin that has one free beside those in use; `begin` is where the bucket begins.
@@ -145,7 +171,7 @@ impl Layout {
         let value = remainder * self.stamps + stamp;
         let (from, to) = (self.slot_bit(begin - bucket) as usize, self.slot_bit(used + 1) as usize);
         push_up(bin, from, to, self.width, value);
-        push_up(bin, begin, self.index(), 1, 1);
+        push_up(bin, begin, self.index, 1, 1);
     }
 
     /// Gives a slot another stamp.
@@ -179,8 +205,8 @@ impl Layout {
         let mut padded = [0; WORDS + 1];
         padded[..WORDS].copy_from_slice(bin);
         let (mut slot, mut bit) = (0, self.slot_bit(0));
-        for (i, word) in bin.iter().enumerate().take(self.index().div_ceil(64)) {
-            let mut marks = word & mask((self.index() - 64 * i).min(64) as u32);
+        for (i, word) in bin.iter().enumerate().take(self.words) {
+            let mut marks = word & mask((self.index - 64 * i).min(64) as u32);
             while marks != 0 && slot < self.slots {
                 let value = window(&padded, bit) & mask(self.width);
                 each(64 * i + marks.trailing_zeros() as usize, value, self.stamp(value));
@@ -192,29 +218,81 @@ impl Layout {
 
     /// Drops the slots of old stamps; the epoch becomes this one.
     #[inline(always)]
-    pub(super) fn tidy(&self, bin: &mut Bin, epoch: u64, is_old: impl Fn(u64) -> bool) {
-        // One in nine is old, as a rule: their marks, and from the last on each is taken out.
-        let (mut old, mut used) = ([0u64; WORDS], 0);
-        self.each(bin, |mark, _, stamp| {
-            old[mark / 64] |= u64::from(is_old(stamp)) << (mark % 64);
-            used += 1;
-        });
-        let mut end = self.slot_bit(used) as usize;
-        for i in (0..self.index().div_ceil(64)).rev() {
-            while old[i] != 0 {
-                let last = old[i].ilog2() as usize;
-                let mark = 64 * i + last;
-                let slot = self.slot_bit(marks(bin, mark)) as usize;
-                pull_down(bin, slot, end, self.width);
-                pull_down(bin, mark, self.index(), 1);
-                end -= self.width as usize;
-                old[i] ^= 1 << last;
+    pub(super) fn tidy(&self, bits: impl Bits, bin: &mut Bin, epoch: u64, old: Old) {
+        if old.count < self.stamps {
+            // One in nine is old, as a rule: from the last on each is taken out, and then all their marks.
+            let (gone, mut end) = self.old_marks(bin, old);
+            for i in (0..self.words).rev() {
+                let mut gone = gone[i];
+                while gone != 0 {
+                    let last = gone.ilog2();
+                    let slot = self.slot_bit(marks(bin, 64 * i + last as usize)) as usize;
+                    pull_down(bin, slot, end, self.width);
+                    end -= self.width as usize;
+                    gone ^= 1 << last;
+                }
             }
-        }
-        if self.wild(bin).is_some_and(is_old) {
-            self.set_wild(bin, None);
+            self.unmark(bits, bin, &gone);
+            if self.wild(bin).is_some_and(|stamp| self.is_among(stamp, self.fractions(old))) {
+                self.set_wild(bin, None);
+            }
+        } else {
+            *bin = [0; WORDS];
         }
         packed::set_at(bin, EPOCH, (SIZE as u32 - EPOCH).into(), epoch);
+    }
+
+    /// Marks of slots whose stamp is old, and where the slots end.
+    #[inline(always)]
+    fn old_marks(&self, bin: &Bin, old: Old) -> (Bin, usize) {
+        // A word more lets every slot be read as the beginning of eight bytes.
+        let mut padded = [0; WORDS + 1];
+        padded[..WORDS].copy_from_slice(bin);
+        let (mut gone, mut bit) = ([0; WORDS], self.slot_bit(0));
+        let (slot_mask, end) = (mask(self.width), self.slot_bit(self.slots));
+        let of_old = self.fractions(old);
+        for (i, gone) in gone.iter_mut().enumerate().take(self.words) {
+            let mut marks = bin[i] & mask((self.index - 64 * i).min(64) as u32);
+            while marks != 0 && bit < end {
+                let mark = marks & marks.wrapping_neg();
+                let is_old = self.is_among(window(&padded, bit) & slot_mask, of_old);
+                *gone |= mark & 0u64.wrapping_sub(is_old.into());
+                marks ^= mark;
+                bit += u64::from(self.width);
+            }
+        }
+        (gone, bit as usize)
+    }
+
+    /// Takes marks out of the index.
+    #[inline(always)]
+    fn unmark(&self, bits: impl Bits, bin: &mut Bin, gone: &Bin) {
+        let (mut index, mut at) = ([0; WORDS + 1], 0);
+        for i in 0..self.words {
+            let len = (self.index - 64 * i).min(64);
+            let left = bits.squeeze(bin[i] & mask(len as u32), gone[i]);
+            index[at / 64] |= left << (at % 64);
+            index[at / 64 + 1] = left >> 1 >> (63 - at % 64);
+            at += len - gone[i].count_ones() as usize;
+        }
+        let last = self.words - 1;
+        let slots = bin[last] & !mask((self.index - 64 * last) as u32);
+        bin[..=last].copy_from_slice(&index[..=last]);
+        bin[last] |= slots;
+    }
+
+    /// Which fractions of x / g are those of an x with an old stamp: from where on, and how many.
+    ///
+    /// The fraction is the low half of x times the inverse: the remainder's share, and an error that is less
+    /// than 1 / g for the same reason as in [`Layout::stamp`].
+    #[inline(always)]
+    fn fractions(&self, old: Old) -> (u64, u64) {
+        ((self.stamps - old.from).wrapping_mul(self.inverse), old.count * self.inverse)
+    }
+
+    #[inline(always)]
+    fn is_among(&self, value: u64, (from, count): (u64, u64)) -> bool {
+        value.wrapping_mul(self.inverse).wrapping_add(from) < count
     }
 
     /// Whether every bit is one that a filter may have written.
@@ -234,9 +312,11 @@ impl Layout {
     }
 }
 
+/// The 64 bits from `bit` on, of which those past the end mean nothing.
 #[inline(always)]
-fn marked(bin: &Bin, at: usize) -> bool {
-    bin[at / 64] >> (at % 64) & 1 == 1
+fn read(bin: &Bin, bit: usize) -> u64 {
+    let (word, shift) = (bit / 64, bit % 64);
+    bin[word % WORDS] >> shift | bin[(word + 1) % WORDS] << 1 << (63 - shift)
 }
 
 /// Marks before a place in the index.
@@ -304,7 +384,8 @@ mod tests {
                 let key = (bucket, (random >> 20) % layout.remainders);
                 let stamp = (random >> 50) % stamps;
                 let held = model.iter().position(|(b, r, _)| (*b, *r) == key);
-                let found = layout.find(Portable, &bin, key);
+                let (found, used) = layout.find(Portable, &bin, key);
+                assert_eq!(used, model.len());
                 assert_eq!(found.ok().map(|(_, stamp)| stamp), held.map(|at| model[at].2));
                 match (found, held) {
                     (Ok((slot, from)), Some(at)) => {
@@ -316,13 +397,14 @@ mod tests {
                         model.push((key.0, key.1, stamp));
                     }
                     _ => {
-                        let old = random >> 60;
-                        layout.tidy(&mut bin, step % 7, |stamp| stamp == old % stamps);
-                        model.retain(|(_, _, stamp)| *stamp != old % stamps);
+                        let old =
+                            Old { from: (random >> 60) % stamps, count: random % (stamps + 1) };
+                        let is_old = |stamp: u64| (stamp + stamps - old.from) % stamps < old.count;
+                        layout.tidy(Portable, &mut bin, step % 7, old);
+                        model.retain(|(_, _, stamp)| !is_old(*stamp));
                         assert_eq!(Layout::epoch(&bin), step % 7);
                     }
                 }
-                assert_eq!(layout.used(&bin), model.len());
                 assert!(layout.is_sound(&bin), "seed {seed}, step {step}");
             }
             let mut listed = Vec::new();
