@@ -49,7 +49,7 @@ fn main() -> Result<()> {
         [part] => (false, Some(part)),
         _ => bail!("[--long] [PART], or CONSTRUCTION K LOG2_KEYS EFFICIENCY"),
     };
-    let parts: [(&str, fn(bool) -> Result<()>); 7] = [
+    let parts: [(&str, Part); 7] = [
         ("figure-1", figure_1),
         ("query", query_times),
         ("table-5", table_5),
@@ -64,6 +64,9 @@ fn main() -> Result<()> {
     let wanted = parts.iter().filter(|known| part.is_none_or(|part| part == known.0));
     wanted.map(|known| known.1).try_for_each(|make| make(long))
 }
+
+/// Makes some sheets; `true` for the long ones.
+type Part = fn(bool) -> Result<()>;
 
 /// A filter for a rate of about 1/4, and how long it took to build on one thread.
 struct Made {
