@@ -77,7 +77,7 @@ const TURN: usize = 3;
 const COUNTS: usize = 4;
 
 /// Keys of a batch whose bins are on their way. They are asked for one by one as keys are done: of the four
-/// lines each of eight keys at once the machine drops some, and a push into 40 MiB takes half as long again.
+/// lines each of eight keys at once the machine drops some.
 const LANES: usize = 8;
 
 /// A window of keys or of time, and bins to remember it in.
