@@ -1,7 +1,7 @@
 //! Static filters: memory over the bound against the time of a query, and what building takes.
 //!
 //! `cargo run --release -p tamis-lab --bin static -- [--most 1e8]` measures ours, up to so many
-//! keys; `-- --building 1e9` only what building takes; `-- --peers FILE` draws what
+//! keys; `-- --queries 1e7` and `-- --building 1e9` only half of that; `-- --peers FILE` draws what
 //! `cargo xtask peers --json` has printed.
 
 use std::collections::BTreeMap;
@@ -37,10 +37,11 @@ fn main() -> Result<()> {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => all(10_000_000),
         ["--most", most] => all(count(most)?),
+        ["--queries", most] => queries(count(most)?),
         ["--building", most] => building(count(most)?),
         ["--peers", file] => peers(Path::new(file)),
         ["--alone", name, keys] => alone(name, count(keys)?),
-        _ => bail!("static [--most KEYS | --building KEYS | --peers FILE]"),
+        _ => bail!("static [--most KEYS | --queries KEYS | --building KEYS | --peers FILE]"),
     }
 }
 
@@ -50,12 +51,17 @@ fn count(text: &str) -> Result<u64> {
 }
 
 fn all(most: u64) -> Result<()> {
+    queries(most)?;
+    building(most)
+}
+
+fn queries(most: u64) -> Result<()> {
     for keys in [100_000, 10_000_000].into_iter().filter(|keys| *keys <= most) {
         for width in [8, 16] {
             space(keys, width)?;
         }
     }
-    building(most)
+    Ok(())
 }
 
 /// The static kinds, and two that are not, for scale.
