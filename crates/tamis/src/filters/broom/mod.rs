@@ -21,7 +21,7 @@
 //! | figure | |
 //! | --- | --- |
 //! | bits a key | 10.3 at 2^-6, 12.9 at 2^-8, 18.4 at 2^-12, all counted, extensions included |
-//! | with `lines=2` | 9.5, 12.0, 17.2: bins of two adjacent lines, of which fewer overflow; a query takes 1.2 to 1.4 times as long, in a batch nearly twice, an insertion twice |
+//! | with `lines=2` | 9.5, 12.0, 17.2: bins of two adjacent lines, of which fewer overflow; all takes longer |
 //! | cache lines | 1.02 on average at 2^-8: a second where a bin overflows and the bucket is its last; with `lines=2` 1.4 for a stranger, 1.6 for a member |
 //! | below 2^-12 | a member takes a line more: wide remainders are in two places |
 //! | building | 1 line a key |
