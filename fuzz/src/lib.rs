@@ -7,15 +7,16 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use conformance::attack::{Parts, recompute};
-use conformance::files::{golden, survive};
-use conformance::keys::Random;
-use conformance::model::{Model, Op};
-use ksat::{Formula, Outcome, Watch, solve};
 use tamis::plan::recommend;
 use tamis::{
-    Capability, Error, Goal, Hash, HashId, Hasher, Key, Kind, Limits, Means, Reader, Settings,
+    BuildOptions, Capability, Error, Goal, HashId, Key, KeyHash, KeyHasher, Kind, Limits, Reader,
+    Settings,
 };
+use tamis_conformance::attack::{Parts, recompute};
+use tamis_conformance::files::{golden, survive};
+use tamis_conformance::keys::Random;
+use tamis_conformance::model::{Model, Op};
+use tamis_ksat::{Formula, Outcome, Watch, solve};
 
 /// Queries to a filter that came of hostile bytes.
 const QUERIES: usize = 64;
@@ -83,7 +84,7 @@ pub fn dimacs(bytes: &[u8]) {
         assert_eq!(Formula::read(&written[..]).expect("it was written so"), formula);
         // A header may name more variables than there is time for.
         if formula.vars() < 1000 {
-            let settings = ksat::Settings { flips: 1000, sweeps: 10, ..Default::default() };
+            let settings = tamis_ksat::Settings { flips: 1000, sweeps: 10, ..Default::default() };
             if let Outcome::Solved(solution) = solve(&formula, &settings, &Watch::default()) {
                 assert_eq!(formula.unsatisfied(&solution.assignment), 0);
             }
@@ -128,32 +129,33 @@ pub fn ops(bytes: &[u8]) {
 
 /// A small map of any entries, and then any reads and writes, against an exact one.
 fn values(kind: Kind, input: &mut Input<'_>) {
-    let hasher = Hasher::new(HashId::Fast, [input.byte().into(), 0]);
+    let hasher = KeyHasher::new(HashId::Fast, [input.byte().into(), 0]);
     let goal = |keys| Ok(Goal::KeysFpr { keys, fpr: 0.01 });
     let (mut truth, mut torn) = (BTreeMap::new(), false);
-    let entries: Vec<(Hash, u64)> = (0..input.byte())
+    let entries: Vec<(KeyHash, u64)> = (0..input.byte())
         .map(|_| {
             let (key, value) = (input.byte(), input.number());
             torn |= *truth.entry(key).or_insert(value) != value;
-            (key.hash(&hasher), value)
+            (key.hash_with(&hasher), value)
         })
         .collect();
-    let mut filter = match kind.build_map(&Means::new(), goal, &Settings::default(), &entries[..]) {
-        Ok(filter) if !torn => filter,
-        Err(Error::Conflict { .. }) if torn => return,
-        other => panic!("two values for one key: {torn}, {:?}", other.err()),
-    };
+    let mut filter =
+        match kind.build_map(&BuildOptions::new(), goal, &Settings::default(), &entries[..]) {
+            Ok(filter) if !torn => filter,
+            Err(Error::Conflict { .. }) if torn => return,
+            other => panic!("two values for one key: {torn}, {:?}", other.err()),
+        };
     let bits = filter.value_bits().expect("a kind with values");
     while !input.0.is_empty() {
         let (key, value) = (input.byte(), input.number() >> (64 - bits));
-        match (filter.set(key.hash(&hasher), value).expect("as wide"), truth.get_mut(&key)) {
+        match (filter.set(key.hash_with(&hasher), value).expect("as wide"), truth.get_mut(&key)) {
             (old, Some(known)) => assert_eq!(old, Some(std::mem::replace(known, value))),
             // It passes for a key, and its value may be somebody's now: no more is certain.
             (Some(_), None) => return,
             (None, None) => {}
         }
         for (key, value) in &truth {
-            assert_eq!(filter.get(key.hash(&hasher)).expect("as above"), Some(*value));
+            assert_eq!(filter.get(key.hash_with(&hasher)).expect("as above"), Some(*value));
         }
     }
 }
@@ -192,7 +194,7 @@ pub fn plan(bytes: &[u8]) {
 fn refused(error: &Error) {
     let known = matches!(
         error,
-        Error::Fpr(_) | Error::Limit { .. } | Error::Unreachable { .. } | Error::Setting { .. }
+        Error::Fpr(_) | Error::Limit { .. } | Error::Infeasible { .. } | Error::Setting { .. }
     );
     assert!(known && !error.to_string().contains('\n'), "{error}");
 }

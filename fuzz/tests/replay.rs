@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use conformance::Effort;
-use conformance::attack::accident;
-use conformance::files::testdata;
+use tamis_conformance::Effort;
+use tamis_conformance::attack::accident;
+use tamis_conformance::files::testdata;
 
 /// Every file that is kept, then `quick` inputs, or `soak` in a long run: mutations of the kept ones and pure noise.
 fn replay(target: fn(&[u8]), salt: u64, quick: u64, soak: u64) {

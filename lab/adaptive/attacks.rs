@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use lab::{Line, STRANGERS, Sheet, hashes};
-use tamis::{AnyFilter, BroomShape, Capability, Filter, Goal, Hash, Kind, Shape};
+use tamis::{AnyFilter, BroomShape, Capability, Filter, Goal, KeyHash, Kind, Shape};
 
 use crate::guarded::{Guarded, through_a_file};
 use crate::{ADAPTIVE, Claims, KINDS, Random, STATIC, form};
@@ -12,7 +12,7 @@ pub(crate) const KEYS: u64 = 10_000;
 pub(crate) const POOR: f64 = 1.0 / 32.0;
 
 /// Strangers counted on from a number.
-fn stranger(salt: u64, number: u64) -> Hash {
+fn stranger(salt: u64, number: u64) -> KeyHash {
     hashes(salt, STRANGERS + number, 1)[0]
 }
 
@@ -234,7 +234,7 @@ pub(crate) fn shares(claims: &mut Claims) -> Result<()> {
 }
 
 /// So many strangers that got in, and how many were asked for.
-fn got_in(guarded: &mut Guarded, salt: u64, count: u64) -> Result<(Vec<Hash>, u64)> {
+fn got_in(guarded: &mut Guarded, salt: u64, count: u64) -> Result<(Vec<KeyHash>, u64)> {
     let (mut set, mut number) = (Vec::new(), 0);
     while (set.len() as u64) < count {
         number += 1;
@@ -356,7 +356,7 @@ pub(crate) fn churn(claims: &mut Claims) -> Result<()> {
 
 /// So many strangers that got in, and of each a member that it was taken for: without that member it
 /// would have been denied.
-fn taken_for(guarded: &mut Guarded, count: u64) -> Result<(Vec<Hash>, Vec<Hash>)> {
+fn taken_for(guarded: &mut Guarded, count: u64) -> Result<(Vec<KeyHash>, Vec<KeyHash>)> {
     let (mut set, mut culprits) = (Vec::new(), Vec::new());
     for number in 0.. {
         if set.len() as u64 == count {
@@ -387,7 +387,7 @@ struct Cache {
 
 impl Cache {
     /// Whether it was there; now it is.
-    fn touch(&mut self, x: Hash) -> bool {
+    fn touch(&mut self, x: KeyHash) -> bool {
         let at = ((u128::from(x.lo) * self.sets.len() as u128) >> 64) as usize;
         let set = &mut self.sets[at];
         let place = set.iter().position(|digest| *digest == x.hi);
@@ -413,7 +413,7 @@ pub(crate) fn streams() -> Result<()> {
     for (many, exponents) in
         [(32, &[0.0, 0.4, 0.8, 1.0, 1.2, 1.5][..]), (256, &[0.0, 0.8, 1.2, 1.5])]
     {
-        let universe: Vec<Hash> = hashes(23, STRANGERS, many * MEMBERS);
+        let universe: Vec<KeyHash> = hashes(23, STRANGERS, many * MEMBERS);
         let mut points = vec![Vec::new(); kinds.len()];
         for exponent in exponents {
             let mut sum = 0.0;

@@ -4,21 +4,21 @@ use std::ops::RangeInclusive;
 
 use anyhow::{Context, Result};
 use tamis::{
-    AnyFilter, Broom, Capability, Filter, Goal, Hash, HashId, Hasher, Keyed, Kind, Limits, Repair,
-    Settings,
+    AnyFilter, Broom, Capability, Filter, Goal, HashId, KeyHash, KeyHasher, Keyed, Kind, Limits,
+    Repair, Settings,
 };
 
 /// The members, in the order of their hashes: what a store with an index on the hash would be.
 #[derive(Clone)]
-pub(crate) struct Store(pub(crate) Vec<Hash>);
+pub(crate) struct Store(pub(crate) Vec<KeyHash>);
 
 impl Store {
-    pub(crate) fn new(mut members: Vec<Hash>) -> Self {
+    pub(crate) fn new(mut members: Vec<KeyHash>) -> Self {
         members.sort_unstable_by_key(|key| (key.hi, key.lo));
         Self(members)
     }
 
-    pub(crate) fn members(&self, range: &RangeInclusive<u64>) -> &[Hash] {
+    pub(crate) fn members(&self, range: &RangeInclusive<u64>) -> &[KeyHash] {
         let start = self.0.partition_point(|key| key.hi < *range.start());
         let count = self.0[start..].partition_point(|key| key.hi <= *range.end());
         &self.0[start..start + count]
@@ -53,23 +53,23 @@ pub(crate) struct Guarded {
 }
 
 impl Guarded {
-    pub(crate) fn new(kind: Kind, members: Vec<Hash>, fpr: f64) -> Result<Self> {
+    pub(crate) fn new(kind: Kind, members: Vec<KeyHash>, fpr: f64) -> Result<Self> {
         let goal = Goal::KeysFpr { keys: members.len() as u64, fpr };
         Self::fitting(kind, goal, members)
     }
 
-    pub(crate) fn fitting(kind: Kind, goal: Goal, members: Vec<Hash>) -> Result<Self> {
+    pub(crate) fn fitting(kind: Kind, goal: Goal, members: Vec<KeyHash>) -> Result<Self> {
         let filter = kind.build(1, goal, &Settings::default(), &members[..])?;
         Ok(Self::of(filter, members))
     }
 
-    pub(crate) fn of(filter: AnyFilter, members: Vec<Hash>) -> Self {
+    pub(crate) fn of(filter: AnyFilter, members: Vec<KeyHash>) -> Self {
         let adapts = filter.kind().can(Capability::Adapt);
         Self { filter, store: Store::new(members), counts: Counts::default(), adapts }
     }
 
     /// Asks for a stranger, and tells the filter if it was let in. Whether it was.
-    pub(crate) fn ask(&mut self, stranger: Hash) -> Result<bool> {
+    pub(crate) fn ask(&mut self, stranger: KeyHash) -> Result<bool> {
         self.counts.asked += 1;
         if !self.filter.contains(stranger) {
             return Ok(false);
@@ -101,7 +101,7 @@ impl Guarded {
     pub(crate) fn denied(&self) -> u64 {
         let members = &self.store.0;
         let mut out = vec![false; members.len()];
-        self.filter.contains_each(members, &mut out);
+        self.filter.contains_batch(members, &mut out);
         let alone = members.iter().filter(|key| !self.filter.contains(**key)).count();
         (alone + out.iter().filter(|yes| !**yes).count()) as u64
     }
@@ -114,13 +114,13 @@ impl Guarded {
     }
 
     /// Takes a member out of the filter, and puts it in again.
-    pub(crate) fn reinsert(&mut self, key: Hash) -> Result<()> {
+    pub(crate) fn reinsert(&mut self, key: KeyHash) -> Result<()> {
         anyhow::ensure!(self.filter.remove(key)?, "a member was denied");
         Ok(self.filter.insert(key)?)
     }
 
     /// Puts a new member in the place of an old one.
-    pub(crate) fn replace(&mut self, at: usize, new: Hash) -> Result<()> {
+    pub(crate) fn replace(&mut self, at: usize, new: KeyHash) -> Result<()> {
         let old = self.store.0.remove(at);
         anyhow::ensure!(self.filter.remove(old)?, "a member was denied");
         self.filter.insert(new)?;
@@ -137,7 +137,7 @@ impl Guarded {
 /// Writes a filter to memory and reads it again.
 pub(crate) fn through_a_file(filter: AnyFilter) -> Result<AnyFilter> {
     let mut bytes = Vec::new();
-    let keyed = Keyed::new(Hasher::new(HashId::Fast, [1, 2]), filter);
+    let keyed = Keyed::new(KeyHasher::new(HashId::Fast, [1, 2]), filter);
     keyed.write(&mut bytes)?;
     Ok(Keyed::<AnyFilter>::read(&bytes[..], &Limits::default())?.into_parts().1)
 }
@@ -162,7 +162,7 @@ pub(crate) struct Inside {
 impl Inside {
     pub(crate) fn of(broom: &Broom) -> Result<Self> {
         let mut bytes = Vec::new();
-        Keyed::new(Hasher::new(HashId::Fast, [1, 2]), broom.clone()).write(&mut bytes)?;
+        Keyed::new(KeyHasher::new(HashId::Fast, [1, 2]), broom.clone()).write(&mut bytes)?;
         let words: Vec<u64> =
             bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
         let shape = section(&words, "shape")?;

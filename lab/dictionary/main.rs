@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use dictionary::store::{AnyStore, Change, Entry, PostgresStore, RedbStore};
-use dictionary::{Dictionary, Error, Layout, Op, Options, Policy, Store};
 use lab::{Line, Sheet};
-use tamis::{Broom, HashId, Hasher, Key};
+use tamis::{Broom, HashId, Key, KeyHasher};
+use tamis_dictionary::store::{AnyStore, Change, Entry, PostgresStore, RedbStore};
+use tamis_dictionary::{Dictionary, Error, Layout, Op, Options, Policy, Store};
 
 /// Of 100 queries, those for what is not there.
 const ABSENT: u64 = 90;
@@ -93,7 +93,7 @@ fn fill_plain(store: &impl Store, keys: u64) -> Result<()> {
 }
 
 fn plain_hi(key: &[u8]) -> u64 {
-    key.hash(&Hasher::new(HashId::Secure, [5, 0x7a3e])).hi
+    key.hash_with(&KeyHasher::new(HashId::Secure, [5, 0x7a3e])).hi
 }
 
 /// What reads of a store cost: how many there were, and how much longer each takes.

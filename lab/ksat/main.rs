@@ -12,8 +12,8 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
-use ksat::{Clauses, Formula, Outcome, Plan, Progress, Settings, Watch, solve};
 use lab::Sheet;
+use tamis_ksat::{Clauses, Formula, Outcome, Plan, Progress, Settings, Watch, solve};
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::fs;
 
 use anyhow::Result;
-use ksat::{Clauses, Decimation, Fall, Formula, Plan};
+use tamis_ksat::{Clauses, Decimation, Fall, Formula, Plan};
 
 use crate::{Tried, try_all, variables};
 

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use tamis::{HashId, Hasher, Insert, Keyed, SplitBlockBloom, SplitBlockBloomShape};
+use tamis::{HashId, Insert, KeyHasher, Keyed, SplitBlockBloom, SplitBlockBloomShape};
 
 const BLOCKS: u64 = (1 << 30) / 32;
 
@@ -19,8 +19,8 @@ fn main() -> Result<()> {
     let path: PathBuf =
         std::env::temp_dir().join(format!("tamis-open-{}.tamis", std::process::id()));
     let mut filter = SplitBlockBloom::new(SplitBlockBloomShape::new(BLOCKS, 1 << 30)?)?;
-    filter.insert_each(&lab::hashes(1, 0, 1_000_000))?;
-    Keyed::new(Hasher::new(HashId::Fast, [1, 0x7a3e]), filter).save(&path)?;
+    filter.insert_batch(&lab::hashes(1, 0, 1_000_000))?;
+    Keyed::new(KeyHasher::new(HashId::Fast, [1, 0x7a3e]), filter).save(&path)?;
     let status = Command::new(std::env::current_exe()?).arg(&path).status();
     std::fs::remove_file(&path)?;
     ensure!(status?.success(), "the file could not be opened");

@@ -15,7 +15,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use lab::{Line, STRANGERS, Sheet, hashes, processor_time};
 use tamis::filters::sat::{Construction, Sat, SatShape};
-use tamis::{AnyFilter, Bloom, BloomShape, Build, Filter, Goal, Hash, Kind, Settings, Shape};
+use tamis::{AnyFilter, Bloom, BloomShape, Build, Filter, Goal, KeyHash, Kind, Settings, Shape};
 
 use paper::{EFFICIENCIES, PLANES, TABLE_2, TABLE_3, TABLE_4, TABLE_5};
 
@@ -144,7 +144,7 @@ fn let_in(filter: &impl Filter, queries: u64) -> f64 {
 
 /// What asking these filters for strangers takes, in nanoseconds: medians of rounds in which they
 /// take turns, one key at a time and without the hashing.
-fn times(filters: &[&dyn Fn(Hash) -> bool]) -> Vec<f64> {
+fn times(filters: &[&dyn Fn(KeyHash) -> bool]) -> Vec<f64> {
     const ROUNDS: usize = 41;
     let strangers = hashes(SALT, STRANGERS, 1 << 14);
     let mut times = vec![Vec::new(); filters.len()];
@@ -166,7 +166,7 @@ fn figure_1(_: bool) -> Result<()> {
     let (mut known, mut estimate) = (Vec::new(), Vec::new());
     for k in 3..=10u32 {
         let bits = -(1.0 - 0.5f64.powi(k as i32)).log2();
-        let threshold = ksat::threshold(k as usize).map(|clauses| clauses * bits);
+        let threshold = tamis_ksat::threshold(k as usize).map(|clauses| clauses * bits);
         let bound = (2f64.powi(k as i32) * 2f64.ln() - f64::from(k)) * bits;
         known.extend(threshold.map(|threshold| (f64::from(k), threshold)));
         estimate.push((f64::from(k), bound));
@@ -388,14 +388,14 @@ fn among_others(_: bool) -> Result<()> {
         eprintln!("{name}: {spent:.0} ns a key");
         built.push((name, filter, spent));
     }
-    let asks: Vec<Box<dyn Fn(Hash) -> bool>> = built
+    let asks: Vec<Box<dyn Fn(KeyHash) -> bool>> = built
         .iter()
         .map(|(_, filter, _)| {
             let filter = filter.clone();
-            Box::new(move |key| filter.contains(key)) as Box<dyn Fn(Hash) -> bool>
+            Box::new(move |key| filter.contains(key)) as Box<dyn Fn(KeyHash) -> bool>
         })
         .collect();
-    let asks: Vec<&dyn Fn(Hash) -> bool> = asks.iter().map(AsRef::as_ref).collect();
+    let asks: Vec<&dyn Fn(KeyHash) -> bool> = asks.iter().map(AsRef::as_ref).collect();
     let queries = times(&asks);
     let columns = ["filter", "bits a key", "rate", "efficiency", "build ns a key"];
     let mut building = Sheet::new("sat", "efficiency-build", &columns);

@@ -9,8 +9,8 @@ use anyhow::Result;
 use lab::{Entrant, Line, STRANGERS, Sheet, build_times, entrant, hashes, share_of_yes};
 use tamis::{
     BinaryFuse, Bloom, BloomShape, Build, CountingBloom, CountingBloomShape, CountingQuotient,
-    CountingQuotientShape, Cuckoo, Filter, Goal, Hash, Insert, Overlap, Quotient, QuotientShape,
-    Remove, Shape, Xor,
+    CountingQuotientShape, Cuckoo, Filter, Goal, Insert, KeyHash, Quotient, QuotientShape, Remove,
+    SetOps, Shape, Xor,
 };
 use tamis_cli::bench::harness::{self, Contender, Keys, Metric};
 
@@ -133,7 +133,7 @@ fn similarity() -> Result<()> {
     let (mut sets, mut filters) = (Vec::new(), Vec::new());
     let filter = |from: u64| -> Result<Bloom> {
         let mut filter = Bloom::new(BloomShape::fit(WORDS, 0.001)?)?;
-        filter.insert_each(&hashes(4, from, WORDS))?;
+        filter.insert_batch(&hashes(4, from, WORDS))?;
         Ok(filter)
     };
     let first = filter(0)?;
@@ -244,7 +244,7 @@ fn quotient_speed() -> Result<()> {
         ];
         for (tenth, new) in members.chunks(members.len().div_ceil(TENTHS as usize)).enumerate() {
             let known = (tenth + 1) * new.len();
-            let hits: Vec<Hash> =
+            let hits: Vec<KeyHash> =
                 (0..QUERIES).map(|i| members[i.wrapping_mul(7919) * 31 % known]).collect();
             for turn in 0..3 {
                 let kind = (turn + round as usize) % 3;
@@ -300,11 +300,21 @@ fn quotient_speed() -> Result<()> {
 trait Step {
     /// Puts keys in, asks for members, asks for strangers: seconds an operation of each, piece by
     /// piece.
-    fn step(&mut self, new: &[Hash], hits: &[Hash], strangers: &[Hash]) -> Result<[Vec<f64>; 3]>;
+    fn step(
+        &mut self,
+        new: &[KeyHash],
+        hits: &[KeyHash],
+        strangers: &[KeyHash],
+    ) -> Result<[Vec<f64>; 3]>;
 }
 
 impl<F: Insert> Step for F {
-    fn step(&mut self, new: &[Hash], hits: &[Hash], strangers: &[Hash]) -> Result<[Vec<f64>; 3]> {
+    fn step(
+        &mut self,
+        new: &[KeyHash],
+        hits: &[KeyHash],
+        strangers: &[KeyHash],
+    ) -> Result<[Vec<f64>; 3]> {
         let inserted = pieces(new, |keys| Ok(keys.iter().try_for_each(|key| self.insert(*key))?));
         let ask = |keys| {
             pieces(keys, |keys| {
@@ -317,8 +327,8 @@ impl<F: Insert> Step for F {
 }
 
 /// Seconds a key that `work` takes, for each thousand of them.
-fn pieces(keys: &[Hash], mut work: impl FnMut(&[Hash]) -> Result<()>) -> Result<Vec<f64>> {
-    let time = |keys: &[Hash]| {
+fn pieces(keys: &[KeyHash], mut work: impl FnMut(&[KeyHash]) -> Result<()>) -> Result<Vec<f64>> {
+    let time = |keys: &[KeyHash]| {
         let start = Instant::now();
         work(keys)?;
         Ok(start.elapsed().as_secs_f64() / keys.len() as f64)

@@ -11,23 +11,24 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use kuva::prelude::{Layout, LinePlot, Plot, ScatterPlot};
 use tamis::{
-    Build, Figures, Filter, Goal, Hash, HashId, Hasher, Hashes, Key, Keyed, Settings, Shape, plan,
+    Build, Figures, Filter, Goal, HashId, Hashes, Key, KeyHash, KeyHasher, Keyed, Settings, Shape,
+    plan,
 };
 use tamis_cli::bench::harness::{Contained, Contender};
 
 /// Hashes of the integers from `from` on, under a fixed seed that `salt` changes.
-pub fn hashes(salt: u64, from: u64, count: u64) -> Vec<Hash> {
-    let hasher = Hasher::new(HashId::Fast, [salt, 0x7a3e]);
-    (from..from + count).map(|key| key.hash(&hasher)).collect()
+pub fn hashes(salt: u64, from: u64, count: u64) -> Vec<KeyHash> {
+    let hasher = KeyHasher::new(HashId::Fast, [salt, 0x7a3e]);
+    (from..from + count).map(|key| key.hash_with(&hasher)).collect()
 }
 
 /// Integers from here on are strangers: members count up from 0.
 pub const STRANGERS: u64 = 1 << 40;
 
 /// The share of `keys` that the filter says yes to.
-pub fn share_of_yes(filter: &impl Filter, keys: &[Hash]) -> f64 {
+pub fn share_of_yes(filter: &impl Filter, keys: &[KeyHash]) -> f64 {
     let mut out = vec![false; keys.len()];
-    filter.contains_each(keys, &mut out);
+    filter.contains_batch(keys, &mut out);
     out.iter().filter(|yes| **yes).count() as f64 / keys.len() as f64
 }
 
@@ -54,7 +55,7 @@ pub fn over(bits_per_key: f64, fpr: f64) -> f64 {
 struct Ours<F: Filter> {
     name: &'static str,
     shape: F::Shape,
-    hasher: Hasher,
+    hasher: KeyHasher,
 }
 
 /// A kind of ours with these settings, for the goal.
@@ -67,7 +68,7 @@ pub fn entrant<F: Build + 'static>(
     for (name, value) in settings {
         all.set(*name, *value);
     }
-    let hasher = Hasher::new(HashId::Fast, [9, 0x7a3e]);
+    let hasher = KeyHasher::new(HashId::Fast, [9, 0x7a3e]);
     Ok(Box::new(Ours::<F> { name, shape: plan::solve(goal, &all)?, hasher }))
 }
 
@@ -77,7 +78,7 @@ impl<F: Build + 'static> Contender for Ours<F> {
     }
 
     fn build(&self, keys: &[u64]) -> Result<Box<dyn Contained>> {
-        let hashes = Hashes::new(keys.iter().map(|key| key.hash(&self.hasher)));
+        let hashes = Hashes::new(keys.iter().map(|key| key.hash_with(&self.hasher)));
         Ok(Box::new(Keyed::new(self.hasher, F::build(self.shape.clone(), hashes)?)))
     }
 }
@@ -88,7 +89,7 @@ impl<F: Build + 'static> Entrant for Ours<F> {
     }
 
     fn stream(&self, threads: usize) -> Result<()> {
-        let keys = Hashes::new((0..self.figures().keys).map(|key| key.hash(&self.hasher)));
+        let keys = Hashes::new((0..self.figures().keys).map(|key| key.hash_with(&self.hasher)));
         F::build_on(threads, self.shape.clone(), keys)?;
         Ok(())
     }

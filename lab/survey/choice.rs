@@ -3,7 +3,7 @@
 use anyhow::Result;
 use lab::{STRANGERS, Sheet, hashes};
 use tamis::plan::{Advice, FIRST_KEYS, recommend, recommend_unknown};
-use tamis::{AnyFilter, Capability, Goal, Hash, Kind, Settings};
+use tamis::{AnyFilter, Capability, Goal, KeyHash, Kind, Settings};
 
 const KEYS: u64 = 1_000_000;
 const WINDOW: u64 = 100_000;
@@ -28,9 +28,9 @@ pub(crate) fn choices() -> Result<()> {
     ];
     let mut sheet = Sheet::new("survey", "choices", &columns);
     let (keys, strangers) = (hashes(7, 0, KEYS), hashes(7, STRANGERS, KEYS));
-    let share = |filter: &AnyFilter, keys: &[Hash], of: bool| {
+    let share = |filter: &AnyFilter, keys: &[KeyHash], of: bool| {
         let mut out = vec![false; keys.len()];
-        filter.contains_each(keys, &mut out);
+        filter.contains_batch(keys, &mut out);
         100.0 * out.iter().filter(|yes| **yes == of).count() as f64 / keys.len() as f64
     };
     let mut row = |situation: &str, whose: &str, outcome: Outcome| {
@@ -85,20 +85,20 @@ fn first(ranked: Vec<Advice>) -> Result<Kind> {
     Ok(ranked[0].kind)
 }
 
-fn build(kind: Kind, size: u64, keys: &[Hash]) -> Result<AnyFilter> {
+fn build(kind: Kind, size: u64, keys: &[KeyHash]) -> Result<AnyFilter> {
     let goal = Goal::KeysFpr { keys: size, fpr: FPR };
     Ok(kind.build(1, goal, &Settings::default(), keys)?)
 }
 
 /// From a first size to all keys.
-fn grown(kind: Kind, keys: &[Hash]) -> Result<AnyFilter> {
+fn grown(kind: Kind, keys: &[KeyHash]) -> Result<AnyFilter> {
     let mut filter = build(kind, FIRST_KEYS, &[])?;
-    filter.insert_each(keys)?;
+    filter.insert_batch(keys)?;
     Ok(filter)
 }
 
 /// What is left of the keys when a full filter is thrown out for an empty one of twice its size.
-fn begun_anew(keys: &[Hash]) -> Result<Outcome> {
+fn begun_anew(keys: &[KeyHash]) -> Result<Outcome> {
     let mut size = FIRST_KEYS as usize;
     let mut from = 0;
     while keys.len() - from > size {

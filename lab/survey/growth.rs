@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use lab::{Line, STRANGERS, Sheet, hashes, share_of_yes};
-use tamis::{Build, Grow, Growing, Hash, HashId, Hasher, Key, ScalableBloom, Settings, plan};
+use tamis::{Build, Grow, Growing, HashId, Key, KeyHash, KeyHasher, ScalableBloom, Settings, plan};
 
 const FIRST: u64 = 1000;
 const FPR: f64 = 0.01;
@@ -56,13 +56,13 @@ fn track<F: Build + Grow>(
     name: &'static str,
     settings: &[(&str, &str)],
     most: u64,
-    strangers: &[Hash],
+    strangers: &[KeyHash],
 ) -> Result<Track> {
     let mut all = Settings::default();
     settings.iter().for_each(|(name, value)| all.set(*name, *value));
     let goal = tamis::Goal::KeysFpr { keys: FIRST, fpr: FPR };
     let mut filter = F::build(plan::solve(goal, &all)?, &[][..])?;
-    let hasher = Hasher::new(HashId::Fast, [1, 0x7a3e]);
+    let hasher = KeyHasher::new(HashId::Fast, [1, 0x7a3e]);
     let mut track = Track { name, rates: Vec::new(), bits: Vec::new() };
     for step in 0.. {
         let size = (FIRST as f64 * (f64::from(step) / f64::from(STEPS)).exp2()).round() as u64;
@@ -71,8 +71,8 @@ fn track<F: Build + Grow>(
         while filter.len() < size {
             let to = size.min(filter.len() + (1 << 16));
             run.clear();
-            run.extend((filter.len()..to).map(|key| key.hash(&hasher)));
-            filter.insert_each(&run)?;
+            run.extend((filter.len()..to).map(|key| key.hash_with(&hasher)));
+            filter.insert_batch(&run)?;
         }
         let log = (size as f64).log10();
         track.rates.push((log, 100.0 * share_of_yes(&filter, strangers)));

@@ -147,8 +147,8 @@ fn recommendation() -> Result<()> {
     for kind in Kind::ALL {
         let plan = |fpr| kind.plan(Goal::KeysFpr { keys: KEYS, fpr }, &Settings::default());
         let (one, tenth) = (plan(0.01)?, plan(0.001)?);
-        let cells =
-            [one.bits_per_key(), tenth.bits_per_key(), one.cost].map(|cell| format!("{cell:.2}"));
+        let cells = [one.bits_per_key(), tenth.bits_per_key(), one.query_cost]
+            .map(|cell| format!("{cell:.2}"));
         sheet.row(&[&kind.name(), &cells[0], &cells[1], &cells[2]]);
     }
     sheet.finish("What the kinds cost", "", "", false, Vec::new())

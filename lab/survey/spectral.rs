@@ -3,7 +3,7 @@
 use anyhow::Result;
 use lab::{Line, Sheet, hashes};
 use tamis::{
-    Build, Count, Hash, Insert, RemovableSpectralBloom, RemovableSpectralBloomShape, Shape,
+    Build, Count, Insert, KeyHash, RemovableSpectralBloom, RemovableSpectralBloomShape, Shape,
     SpectralBloom, SpectralBloomShape,
 };
 
@@ -44,7 +44,7 @@ fn stream(skew: f64, seed: u64) -> (Vec<u64>, Vec<u32>) {
 /// The share of keys whose count is wrong, none of them too low.
 fn wrong(
     mut filter: impl Insert + Count,
-    keys: &[Hash],
+    keys: &[KeyHash],
     counts: &[u64],
     order: &[u32],
 ) -> Result<f64> {

@@ -3,12 +3,12 @@
 
 use std::collections::HashMap;
 
-use tamis::Hash;
+use tamis::KeyHash;
 
 use crate::analysis::{bits_for, poisson};
 
 /// Numbers from 0 to n - 1 that a key draws, one after the other.
-fn draws(key: Hash, n: usize) -> impl Iterator<Item = usize> {
+fn draws(key: KeyHash, n: usize) -> impl Iterator<Item = usize> {
     let mut state = key.hi;
     std::iter::from_fn(move || {
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -91,12 +91,12 @@ impl Blocked {
     }
 
     /// The rate measured, and the share of keys in the list.
-    pub(crate) fn measure(self, members: &[Hash], strangers: &[Hash]) -> (f64, f64) {
+    pub(crate) fn measure(self, members: &[KeyHash], strangers: &[KeyHash]) -> (f64, f64) {
         let blocks = (members.len() as f64 * self.bits / BLOCK as f64).round() as usize;
         let mut filled = vec![([false; BLOCK], 0); blocks];
         let mut listed = 0u32;
-        let places = |key: Hash| {
-            let mut draws = draws(Hash { hi: key.lo, lo: key.hi }, BLOCK);
+        let places = |key: KeyHash| {
+            let mut draws = draws(KeyHash { hi: key.lo, lo: key.hi }, BLOCK);
             (
                 draws_one(key, blocks),
                 std::array::from_fn::<usize, 24, _>(|_| draws.next().unwrap_or(0)),
@@ -120,7 +120,7 @@ impl Blocked {
     }
 }
 
-fn draws_one(key: Hash, n: usize) -> usize {
+fn draws_one(key: KeyHash, n: usize) -> usize {
     ((u128::from(key.hi) * n as u128) >> 64) as usize
 }
 
@@ -128,7 +128,7 @@ fn draws_one(key: Hash, n: usize) -> usize {
 /// counter. A key's place in each table is a permutation of its hash, so that two keys share all
 /// their places or none.
 pub(crate) mod d_left {
-    use super::{Hash, HashMap};
+    use super::{HashMap, KeyHash};
 
     /// Bits a key at a rate: 24 remainders are looked at.
     pub(crate) fn bits(rate: f64) -> f64 {
@@ -136,11 +136,11 @@ pub(crate) mod d_left {
     }
 
     /// The rate measured with remainders of so many bits, and the fullest bucket.
-    pub(crate) fn measure(width: u32, members: &[Hash], strangers: &[Hash]) -> (f64, usize) {
+    pub(crate) fn measure(width: u32, members: &[KeyHash], strangers: &[KeyHash]) -> (f64, usize) {
         let buckets = (members.len() / 24).next_power_of_two() as u64;
         // Bucket and remainder of a table: an odd multiple of both together.
         let bits = buckets.ilog2() + width;
-        let place = |key: Hash, table: u64| {
+        let place = |key: KeyHash, table: u64| {
             let whole = key.hi >> (64 - bits);
             let odd = [1, 0x9e37_79b1, 0x85eb_ca6b, 0xc2b2_ae35][table as usize];
             let mixed = whole.wrapping_mul(odd) & ((1 << bits) - 1);
@@ -153,7 +153,7 @@ pub(crate) mod d_left {
             let (bucket, rest) = place(*key, least);
             tables.entry(bucket).or_default().push(rest);
         }
-        let has = |key: Hash, table: u64| {
+        let has = |key: KeyHash, table: u64| {
             let (bucket, rest) = place(key, table);
             tables.get(&bucket).is_some_and(|cells| cells.contains(&rest))
         };
@@ -166,7 +166,7 @@ pub(crate) mod d_left {
 /// The counting Bloom filter with variable increments: a key adds a number of `L` to `2L - 1` to each
 /// of its counters, and a counter from which its number cannot have been is proof that it is not in.
 pub(crate) mod vi_counting {
-    use super::{Hash, bits_for, draws};
+    use super::{KeyHash, bits_for, draws};
 
     pub(crate) const L: usize = 4;
     /// Bits of a counter. The paper names neither: 4 and 6 fit its figures.
@@ -186,10 +186,10 @@ pub(crate) mod vi_counting {
         (1..16).map(best).min_by(|a, b| a.0.total_cmp(&b.0)).expect("a number of counters")
     }
 
-    pub(crate) fn measure(goal: f64, members: &[Hash], strangers: &[Hash]) -> f64 {
+    pub(crate) fn measure(goal: f64, members: &[KeyHash], strangers: &[KeyHash]) -> f64 {
         let (counters, k) = counters(goal);
         let m = (members.len() as f64 * counters) as usize;
-        let steps = |key: Hash| {
+        let steps = |key: KeyHash| {
             let mut draws = draws(key, m * L);
             (0..k).map(move |_| draws.next().map_or((0, L), |draw| (draw / L, L + draw % L)))
         };

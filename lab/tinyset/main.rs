@@ -20,7 +20,7 @@ use comparators::{
 use lab::{Line, STRANGERS, Sheet, hashes, share_of_yes};
 use model::Model;
 use tamis::{
-    Bloom, BloomShape, Build, CountingBloom, CountingBloomShape, Cuckoo, Filter, Hash, Insert,
+    Bloom, BloomShape, Build, CountingBloom, CountingBloomShape, Cuckoo, Filter, Insert, KeyHash,
     Quotient, RemovableTinySet, RemovableTinySetShape, Remove, Shape, TinySet, TinySetShape,
 };
 
@@ -43,7 +43,7 @@ fn main() -> Result<()> {
 }
 
 /// The share of strangers that a model of so many keys a block says yes to.
-fn measure(block: Block, mean: f64, strangers: &[Hash]) -> f64 {
+fn measure(block: Block, mean: f64, strangers: &[KeyHash]) -> f64 {
     const BLOCKS: usize = 3000;
     let mut model = Model::new(block, BLOCKS);
     let members = hashes(11, 0, (mean * BLOCKS as f64) as u64);
@@ -52,7 +52,7 @@ fn measure(block: Block, mean: f64, strangers: &[Hash]) -> f64 {
 }
 
 /// Enough strangers to tell a rate within 3 %, or as many as is reasonable.
-fn enough(rate: f64) -> Vec<Hash> {
+fn enough(rate: f64) -> Vec<KeyHash> {
     hashes(11, STRANGERS, ((2000.0 / rate) as u64).clamp(1_000_000, 4_000_000))
 }
 
@@ -84,8 +84,8 @@ fn table_1() -> Result<()> {
 
 /// Nanoseconds a key: the median over short pieces, which others who use the machine seldom
 /// interrupt.
-fn time(keys: &[Hash], mut work: impl FnMut(&[Hash])) -> f64 {
-    let one = |piece: &[Hash]| {
+fn time(keys: &[KeyHash], mut work: impl FnMut(&[KeyHash])) -> f64 {
+    let one = |piece: &[KeyHash]| {
         let start = Instant::now();
         work(piece);
         start.elapsed().as_secs_f64() * 1e9 / piece.len() as f64
@@ -108,9 +108,9 @@ struct Filling {
 
 const STEP: usize = 62_500;
 
-fn fill<F: Build + Insert>(shape: &F::Shape, members: &[Hash]) -> Result<Filling> {
+fn fill<F: Build + Insert>(shape: &F::Shape, members: &[KeyHash]) -> Result<Filling> {
     let mut filter = F::build(shape.clone(), &[][..])?;
-    let ask = |filter: &F, keys: &[Hash]| {
+    let ask = |filter: &F, keys: &[KeyHash]| {
         time(keys, |piece| {
             black_box(piece.iter().filter(|key| filter.contains(**key)).count());
         })
@@ -124,7 +124,7 @@ fn fill<F: Build + Insert>(shape: &F::Shape, members: &[Hash]) -> Result<Filling
     }
     let mut out = [false; 500];
     let batch = time(members, |piece| {
-        filter.contains_each(piece, &mut out);
+        filter.contains_batch(piece, &mut out);
         black_box(&out);
     });
     Ok(Filling { add, query, single: ask(&filter, members), batch })
@@ -188,7 +188,7 @@ fn table_3() -> Result<()> {
 }
 
 /// Bits a key of one of our filters as it is planned for the rate, and the rate that it has.
-fn ours<F: Build>(keys: u64, rate: f64, strangers: &[Hash]) -> Result<(f64, f64)> {
+fn ours<F: Build>(keys: u64, rate: f64, strangers: &[KeyHash]) -> Result<(f64, f64)> {
     let shape = F::Shape::fit(keys, rate)?;
     let bits = shape.figures().bits_per_key();
     Ok((bits, share_of_yes(&F::build(shape, &hashes(11, 0, keys)[..])?, strangers)))
@@ -564,7 +564,7 @@ fn figure_15() -> Result<()> {
             let shape = RemovableTinySetShape::new(BLOCKS, 512, keys)?;
             let all = hashes(16, 0, 11 * keys);
             let mut filter = RemovableTinySet::build(shape, &all[..keys as usize])?;
-            let mut live: VecDeque<Hash> = all[..keys as usize].iter().copied().collect();
+            let mut live: VecDeque<KeyHash> = all[..keys as usize].iter().copied().collect();
             let strangers = hashes(16, STRANGERS, 200_000);
             let mut rows = Vec::new();
             for (step, key) in (1..).zip(&all[keys as usize..]) {

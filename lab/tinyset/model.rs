@@ -3,7 +3,7 @@
 //! The library's filter has blocks of 256, 512 and 1024 bits. This one keeps, for each block, the
 //! chain and the record of each slot, cut to the slot's width. It answers as the bits would.
 
-use tamis::Hash;
+use tamis::KeyHash;
 
 use crate::analysis::Block;
 
@@ -18,14 +18,14 @@ impl Model {
         Self { block, blocks: vec![Vec::new(); blocks] }
     }
 
-    fn place(&self, key: Hash) -> (usize, u32, u64) {
+    fn place(&self, key: KeyHash) -> (usize, u32, u64) {
         let scale = |half: u64, n: usize| ((u128::from(half) * n as u128) >> 64) as usize;
         let chain = scale(key.lo, self.block.chains) as u32;
         // The chain is chosen with the high bits, so the low ones are free.
         (scale(key.hi, self.blocks.len()), chain, key.lo & ((1 << 50) - 1))
     }
 
-    pub(crate) fn insert(&mut self, key: Hash) {
+    pub(crate) fn insert(&mut self, key: KeyHash) {
         let (block, chain, rest) = self.place(key);
         let slots = &mut self.blocks[block];
         let place = slots.partition_point(|slot| slot.0 < chain);
@@ -36,7 +36,7 @@ impl Model {
         }
     }
 
-    pub(crate) fn contains(&self, key: Hash) -> bool {
+    pub(crate) fn contains(&self, key: KeyHash) -> bool {
         let (block, chain, rest) = self.place(key);
         let slots = &self.blocks[block];
         let first = slots.partition_point(|slot| slot.0 < chain);

@@ -270,9 +270,9 @@ unsafe impl<const K: usize> Graph<K> for Blocks<K> {
 /// What peeling works on, to be used again for the next records.
 ///
 /// ```
-/// use bits::peel::{Fuse, Graph, Peeler, multiplier};
+/// use tamis_bits::peel::{Fuse, Graph, Peeler, multiplier};
 ///
-/// let records: Vec<[u64; 1]> = (0..100).map(|i| [bits::range::mix(i)]).collect();
+/// let records: Vec<[u64; 1]> = (0..100).map(|i| [tamis_bits::range::mix(i)]).collect();
 /// let graph = Fuse::<3>::new(160, 5, 0).unwrap();
 /// let mut peeler = Peeler::new();
 /// let seed = (0..100).map(multiplier).find(|m| peeler.peel(&graph, *m, &records) == Ok(100));

@@ -34,7 +34,7 @@ use crate::band::has_avx512;
 pub struct Row {
     /// Where the windows begin.
     pub slots: [u32; 2],
-    /// Their coefficients from there on, lowest first. Windows that overlap are added.
+    /// Their coefficients from there on, lowest first. Windows that set_ops are added.
     pub coefficients: [u64; 2],
     /// What they sum up to.
     pub value: u64,

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
-use dictionary::Layout;
 use tamis::plan::{check_fpr, check_keys};
 use tamis::{Capability, HashId, Kind};
+use tamis_dictionary::Layout;
 
 use crate::input::Separator;
 use crate::{bench, demo, number};

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use comfy_table::{CellAlignment, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use tamis::{
-    AnyFilter, Capability, Goal, Hash, HashId, Hasher, Hashes, Key, Keyed, Kind, Settings,
+    AnyFilter, Capability, Goal, HashId, Hashes, Key, KeyHash, KeyHasher, Keyed, Kind, Settings,
 };
 
 const WORDS: usize = 50_000;
@@ -37,15 +37,15 @@ pub struct Args {}
 pub fn run(_: &Args) -> Result<()> {
     let start = Instant::now();
     let folder = tempfile::tempdir().context("a folder for the demo's files")?;
-    let hasher = Hasher::new(HashId::Fast, [0x7461_6d69, 0x7320_6465]);
+    let hasher = KeyHasher::new(HashId::Fast, [0x7461_6d69, 0x7320_6465]);
     let words = words();
     let letters: usize = words.iter().map(|word| word.len() + 1).sum();
     let bar = ProgressBar::new(2 * Kind::ALL.len() as u64)
         .with_style(ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}")?);
 
     let hashes = Hashed {
-        members: words.iter().map(|word| word.hash(&hasher)).collect(),
-        strangers: words.iter().map(|word| misspelt(word).hash(&hasher)).collect(),
+        members: words.iter().map(|word| word.hash_with(&hasher)).collect(),
+        strangers: words.iter().map(|word| misspelt(word).hash_with(&hasher)).collect(),
     };
     let mut of_words = Vec::new();
     for kind in Kind::ALL {
@@ -54,8 +54,8 @@ pub fn run(_: &Args) -> Result<()> {
         bar.inc(1);
     }
     let hashes = Hashed {
-        members: (0..INTEGERS).map(|key| key.hash(&hasher)).collect(),
-        strangers: (INTEGERS..INTEGERS + STRANGERS).map(|key| key.hash(&hasher)).collect(),
+        members: (0..INTEGERS).map(|key| key.hash_with(&hasher)).collect(),
+        strangers: (INTEGERS..INTEGERS + STRANGERS).map(|key| key.hash_with(&hasher)).collect(),
     };
     let mut of_integers = Vec::new();
     for kind in Kind::ALL {
@@ -101,7 +101,7 @@ fn words() -> Vec<String> {
     ];
     const VOWELS: [&str; 8] = ["a", "e", "i", "o", "u", "ai", "ea", "ou"];
     const ENDS: [&str; 8] = ["", "n", "r", "l", "s", "t", "nd", "m"];
-    let hasher = Hasher::new(HashId::Fast, [1, 2]);
+    let hasher = KeyHasher::new(HashId::Fast, [1, 2]);
     let mut words = std::collections::BTreeSet::new();
     for number in 0u64.. {
         if words.len() == WORDS {
@@ -123,8 +123,8 @@ fn words() -> Vec<String> {
 }
 
 struct Hashed {
-    members: Vec<Hash>,
-    strangers: Vec<Hash>,
+    members: Vec<KeyHash>,
+    strangers: Vec<KeyHash>,
 }
 
 /// What was seen of a kind.
@@ -141,7 +141,7 @@ struct Seen {
 }
 
 /// Puts one kind through all of it.
-fn seen(kind: Kind, hashes: &Hashed, hasher: Hasher, folder: &Path) -> Result<Seen> {
+fn seen(kind: Kind, hashes: &Hashed, hasher: KeyHasher, folder: &Path) -> Result<Seen> {
     let members = match kind {
         Kind::Sat => &hashes.members[..SEARCHED],
         _ => &hashes.members[..],
@@ -175,12 +175,12 @@ fn seen(kind: Kind, hashes: &Hashed, hasher: Hasher, folder: &Path) -> Result<Se
     })
 }
 
-fn answers(filter: &AnyFilter, keys: &[Hash]) -> u64 {
+fn answers(filter: &AnyFilter, keys: &[KeyHash]) -> u64 {
     let mut out = [false; 512];
     let mut yes = 0;
     for keys in keys.chunks(out.len()) {
         let out = &mut out[..keys.len()];
-        filter.contains_each(keys, out);
+        filter.contains_batch(keys, out);
         yes += out.iter().filter(|yes| **yes).count() as u64;
     }
     yes

@@ -1,7 +1,7 @@
 //! Lines of a key, a tab and a value.
 
 use anyhow::{Result, bail};
-use tamis::{EntrySource, Hash, Hasher};
+use tamis::{EntrySource, KeyHash, KeyHasher};
 
 use crate::hashing::{Pool, Tally};
 use crate::input::{Batch, Keys};
@@ -37,8 +37,8 @@ fn number(text: &[u8]) -> Result<u64> {
 /// left out.
 pub(crate) fn each_entry(
     batch: &Batch<'_>,
-    hasher: &Hasher,
-    mut sink: impl FnMut(u64, Hash, u64),
+    hasher: &KeyHasher,
+    mut sink: impl FnMut(u64, KeyHash, u64),
 ) -> Result<()> {
     for (number, line) in (batch.first_line()..).zip(batch.lines()) {
         if line.key.is_empty() {
@@ -53,36 +53,36 @@ pub(crate) fn each_entry(
 }
 
 /// Keys and values of one pass: a value that changed between two passes shows as a key would.
-pub(crate) fn tally(entries: &[(Hash, u64)]) -> Tally {
+pub(crate) fn tally(entries: &[(KeyHash, u64)]) -> Tally {
     let with_value =
-        |(hash, value): &(Hash, u64)| Hash { lo: hash.lo.wrapping_add(*value), ..*hash };
+        |(hash, value): &(KeyHash, u64)| KeyHash { lo: hash.lo.wrapping_add(*value), ..*hash };
     Tally::of(&entries.iter().map(with_value).collect::<Vec<_>>())
 }
 
 /// What hands out the next run, or why a line of it is none; nothing at the end.
-type NextRun<'a> = dyn FnMut() -> Result<Option<Result<Vec<(Hash, u64)>>>> + 'a;
+type NextRun<'a> = dyn FnMut() -> Result<Option<Result<Vec<(KeyHash, u64)>>>> + 'a;
 
 /// Entries as they come from [`Keys::pull`], for a builder to read.
 pub(crate) struct EntryRuns<'a> {
     next: &'a mut NextRun<'a>,
-    run: Vec<(Hash, u64)>,
+    run: Vec<(KeyHash, u64)>,
     /// Where runs go when they have been read.
-    pool: &'a Pool<Vec<(Hash, u64)>>,
+    pool: &'a Pool<Vec<(KeyHash, u64)>>,
     /// What has been read.
     pub(crate) tally: Tally,
 }
 
 impl<'a> EntryRuns<'a> {
     /// Reads what `next` returns, until that is nothing.
-    pub(crate) fn new(next: &'a mut NextRun<'a>, pool: &'a Pool<Vec<(Hash, u64)>>) -> Self {
+    pub(crate) fn new(next: &'a mut NextRun<'a>, pool: &'a Pool<Vec<(KeyHash, u64)>>) -> Self {
         Self { next, pool, tally: Tally::default(), run: Vec::new() }
     }
 }
 
 impl EntrySource for EntryRuns<'_> {
-    fn next_run(&mut self) -> Result<&[(Hash, u64)], tamis::Error> {
+    fn next_run(&mut self) -> Result<&[(KeyHash, u64)], tamis::Error> {
         self.pool.give(std::mem::take(&mut self.run));
-        let unreadable = |error: anyhow::Error| tamis::Error::Keys(error.into());
+        let unreadable = |error: anyhow::Error| tamis::Error::Source(error.into());
         while let Some(run) = (self.next)().map_err(unreadable)? {
             let run = run.map_err(unreadable)?;
             // A batch of empty lines has no keys, but an empty run would mean the end.

@@ -4,12 +4,12 @@ use std::sync::Mutex;
 
 use anyhow::Result;
 use indicatif::ProgressBar;
-use tamis::{Hash, Hasher, KeySource};
+use tamis::{KeyHash, KeyHasher, KeySource};
 
 use crate::input::{Batch, Keys, Separator};
 
 /// The hash of every key of a batch, in order, into `hashes`; lines without a key are left out.
-pub(crate) fn hash_keys(batch: &Batch<'_>, hasher: &Hasher, hashes: &mut Vec<Hash>) {
+pub(crate) fn hash_keys(batch: &Batch<'_>, hasher: &KeyHasher, hashes: &mut Vec<KeyHash>) {
     hashes.clear();
     match batch.separator() {
         Separator::U64 => hashes.extend(batch.words().map(|word| hasher.int(word))),
@@ -21,11 +21,11 @@ pub(crate) fn hash_keys(batch: &Batch<'_>, hasher: &Hasher, hashes: &mut Vec<Has
 pub(crate) fn each_run(
     keys: &Keys,
     threads: usize,
-    hasher: &Hasher,
+    hasher: &KeyHasher,
     bar: &ProgressBar,
-    mut sink: impl FnMut(&[Hash]) -> Result<()>,
+    mut sink: impl FnMut(&[KeyHash]) -> Result<()>,
 ) -> Result<()> {
-    let pool = Pool::<Vec<Hash>>::default();
+    let pool = Pool::<Vec<KeyHash>>::default();
     let hash = |batch: &Batch<'_>| {
         let mut hashes = pool.take();
         hash_keys(batch, hasher, &mut hashes);
@@ -71,7 +71,7 @@ pub(crate) struct Tally {
 
 impl Tally {
     /// Of some hashes.
-    pub(crate) fn of(hashes: &[Hash]) -> Self {
+    pub(crate) fn of(hashes: &[KeyHash]) -> Self {
         let sum = hashes.iter().fold(0, |sum: u64, hash| sum.wrapping_add(hash.hi ^ hash.lo));
         Self { keys: hashes.len() as u64, sum }
     }
@@ -85,10 +85,10 @@ impl Tally {
 
 /// Hashes as they come from [`Keys::pull`](crate::input::Keys::pull), for a builder to read.
 pub(crate) struct Runs<'a> {
-    next: &'a mut dyn FnMut() -> Result<Option<(Vec<Hash>, Tally)>>,
-    run: Vec<Hash>,
+    next: &'a mut dyn FnMut() -> Result<Option<(Vec<KeyHash>, Tally)>>,
+    run: Vec<KeyHash>,
     /// Where runs go when they have been read.
-    pool: &'a Pool<Vec<Hash>>,
+    pool: &'a Pool<Vec<KeyHash>>,
     /// What has been read.
     pub(crate) tally: Tally,
 }
@@ -96,18 +96,18 @@ pub(crate) struct Runs<'a> {
 impl<'a> Runs<'a> {
     /// Reads what `next` returns, until that is nothing.
     pub(crate) fn new(
-        next: &'a mut dyn FnMut() -> Result<Option<(Vec<Hash>, Tally)>>,
-        pool: &'a Pool<Vec<Hash>>,
+        next: &'a mut dyn FnMut() -> Result<Option<(Vec<KeyHash>, Tally)>>,
+        pool: &'a Pool<Vec<KeyHash>>,
     ) -> Self {
         Self { next, pool, tally: Tally::default(), run: Vec::new() }
     }
 }
 
 impl KeySource for Runs<'_> {
-    fn next_run(&mut self) -> Result<&[Hash], tamis::Error> {
+    fn next_run(&mut self) -> Result<&[KeyHash], tamis::Error> {
         self.pool.give(std::mem::take(&mut self.run));
         while let Some((run, tally)) =
-            (self.next)().map_err(|error| tamis::Error::Keys(error.into()))?
+            (self.next)().map_err(|error| tamis::Error::Source(error.into()))?
         {
             // A batch of empty lines has no keys, but an empty run would mean the end.
             if !run.is_empty() {

@@ -167,7 +167,7 @@ fn every_kind_does_what_it_claims() {
         if kind.can(Capability::Insert) {
             sandbox.ok("add f more -q -o g");
             assert_eq!(sandbox.ok("query g keys more").as_bytes(), lines(0, 1500));
-            if kind.can(Capability::Overload) {
+            if kind.can(Capability::Overfill) {
                 let output = sandbox.run("add f crowd -o crowded");
                 let said = text(&output.stderr);
                 assert!(said.ends_with("of strangers get in now\n"), "{kind}: {said}");
@@ -220,13 +220,13 @@ fn every_kind_does_what_it_claims() {
         } else {
             refusal(Capability::Merge, "merge f f -o x");
         }
-        if kind.can(Capability::Overlap) {
+        if kind.can(Capability::SetOps) {
             assert_eq!(sandbox.ok("similar f f"), "1.0000\n");
             let apart: f64 = sandbox.ok("similar f h").trim().parse().unwrap();
             assert!(apart < 0.7, "{kind}: {apart} for sets with nothing in common");
         } else {
-            refusal(Capability::Overlap, "similar f f");
-            refusal(Capability::Overlap, "merge --intersect f f -o x");
+            refusal(Capability::SetOps, "similar f f");
+            refusal(Capability::SetOps, "merge --intersect f f -o x");
         }
     }
 }

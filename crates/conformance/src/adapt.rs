@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use tamis::{
-    Adapt, AnyFilter, Capability, Error, Goal, Hash, HashId, Hasher, Keyed, Kind, Limits, Repair,
-    Settings, Shape,
+    Adapt, AnyFilter, Capability, Error, Goal, HashId, KeyHash, KeyHasher, Keyed, Kind, Limits,
+    Repair, Settings, Shape,
 };
 
 use crate::keys::{Form, Random};
@@ -23,19 +23,19 @@ pub struct Store(BTreeMap<(u64, u64), usize>);
 
 impl Store {
     /// A store of these.
-    pub fn of(members: &[Hash]) -> Self {
+    pub fn of(members: &[KeyHash]) -> Self {
         let mut store = Self::default();
         members.iter().for_each(|key| store.insert(*key));
         store
     }
 
     /// Puts a key in once more.
-    pub fn insert(&mut self, key: Hash) {
+    pub fn insert(&mut self, key: KeyHash) {
         *self.0.entry((key.hi, key.lo)).or_default() += 1;
     }
 
     /// Takes a key out once; whether it was in.
-    pub fn remove(&mut self, key: Hash) -> bool {
+    pub fn remove(&mut self, key: KeyHash) -> bool {
         let Some(count) = self.0.get_mut(&(key.hi, key.lo)) else { return false };
         *count -= 1;
         if *count == 0 {
@@ -45,18 +45,18 @@ impl Store {
     }
 
     /// Whether a key is in.
-    pub fn contains(&self, key: Hash) -> bool {
+    pub fn contains(&self, key: KeyHash) -> bool {
         self.0.contains_key(&(key.hi, key.lo))
     }
 
     /// The members of a range of `hi`.
-    pub fn members(&self, range: RangeInclusive<u64>) -> Vec<Hash> {
+    pub fn members(&self, range: RangeInclusive<u64>) -> Vec<KeyHash> {
         let range = self.0.range((*range.start(), 0)..=(*range.end(), u64::MAX));
-        range.flat_map(|(&(hi, lo), count)| vec![Hash { hi, lo }; *count]).collect()
+        range.flat_map(|(&(hi, lo), count)| vec![KeyHash { hi, lo }; *count]).collect()
     }
 
     /// All members.
-    pub fn all(&self) -> Vec<Hash> {
+    pub fn all(&self) -> Vec<KeyHash> {
         self.members(0..=u64::MAX)
     }
 }
@@ -74,7 +74,7 @@ struct Guarded<F> {
 }
 
 impl<F: Subject + Adapt> Guarded<F> {
-    fn new(keys: u64, fpr: f64, settings: &Settings, hasher: &Hasher) -> Self {
+    fn new(keys: u64, fpr: f64, settings: &Settings, hasher: &KeyHasher) -> Self {
         let shape = shape::<F>(keys, fpr, settings).expect("within reach");
         let members = Form::Integers.hashes(hasher, 0, keys);
         let filter = F::build(shape, &members[..]).expect("as many as it is for");
@@ -82,7 +82,7 @@ impl<F: Subject + Adapt> Guarded<F> {
     }
 
     /// Asks for a stranger; if it is let in, the filter is told. Whether it was.
-    fn ask(&mut self, stranger: Hash) -> bool {
+    fn ask(&mut self, stranger: KeyHash) -> bool {
         self.asked += 1;
         if !self.filter.contains(stranger) {
             return false;
@@ -115,13 +115,13 @@ impl<F: Subject + Adapt> Guarded<F> {
     fn deny_no_member(&self) {
         let members = self.store.all();
         let mut out = vec![false; members.len()];
-        self.filter.contains_each(&members, &mut out);
+        self.filter.contains_batch(&members, &mut out);
         assert!(!out.contains(&false), "a member is denied");
         assert!(members.iter().step_by(97).all(|key| self.filter.contains(*key)));
     }
 }
 
-fn stranger(hasher: &Hasher, number: u64) -> Hash {
+fn stranger(hasher: &KeyHasher, number: u64) -> KeyHash {
     Form::Integers.hashes(hasher, (1 << 40) + number, 1)[0]
 }
 
@@ -134,10 +134,10 @@ pub fn what_got_in_once_does_not_again<F: Subject + Adapt>() {
     let rates = [1.0 / 64.0, 1.0 / 256.0];
     for (settings, fpr) in variants::<F::Shape>().iter().flat_map(|set| rates.map(|fpr| (set, fpr)))
     {
-        let hasher = Hasher::new(HashId::Fast, random.seed());
+        let hasher = KeyHasher::new(HashId::Fast, random.seed());
         let mut guarded = Guarded::<F>::new(keys, fpr, settings, &hasher);
         let fresh = (keys as f64 / fpr / 8.0) as u64;
-        let hot: Vec<Hash> =
+        let hot: Vec<KeyHash> =
             (0..fresh).map(|x| stranger(&hasher, x)).filter(|x| guarded.ask(*x)).collect();
         guarded.check(&format!("{} fresh at {fpr}", F::KIND));
         assert!(hot.len() > 500, "{} strangers", hot.len());
@@ -152,7 +152,7 @@ pub fn what_got_in_once_does_not_again<F: Subject + Adapt>() {
             let goal = Goal::KeysFpr { keys, fpr };
             let filter = kind.build(1, goal, &Settings::default(), &members[..]).expect("room");
             let strangers = (0..fresh.min(400_000)).map(|x| stranger(&hasher, x));
-            let hot: Vec<Hash> = strangers.filter(|x| filter.contains(*x)).collect();
+            let hot: Vec<KeyHash> = strangers.filter(|x| filter.contains(*x)).collect();
             let again = hot.iter().filter(|x| filter.contains(**x)).count();
             assert!(hot.len() > 500 && again == hot.len(), "{kind}: {again} of {}", hot.len());
         }
@@ -167,9 +167,9 @@ pub fn the_rate_is_sustained<F: Subject + Adapt>() {
     let effort = Effort::now();
     let mut random = effort.random(62);
     for settings in variants::<F::Shape>() {
-        let hasher = Hasher::new(HashId::Fast, random.seed());
+        let hasher = KeyHasher::new(HashId::Fast, random.seed());
         let mut guarded = Guarded::<F>::new(KEYS, FPR, &settings, &hasher);
-        let mut hot: Vec<Hash> = Vec::new();
+        let mut hot: Vec<KeyHash> = Vec::new();
         let mut repairs = 0;
         for window in 0..effort.times(30, 1000) {
             for number in 0..KEYS * 4 {
@@ -213,7 +213,7 @@ pub fn random_operations_with_repairs_agree_with_the_store<F: Subject + Adapt>()
     for (settings, (keys, fpr)) in variants.iter().flat_map(|set| sizes.map(|size| (set, size))) {
         let goal = Goal::KeysFpr { keys, fpr };
         let empty = F::KIND.build(1, goal, settings, &[][..]).expect("within reach");
-        let hasher = Hasher::new(HashId::Fast, random.seed());
+        let hasher = KeyHasher::new(HashId::Fast, random.seed());
         let (mut filter, mut store) = (empty, Store::default());
         let mut members_asked = 0;
         while members_asked < each {
@@ -222,7 +222,7 @@ pub fn random_operations_with_repairs_agree_with_the_store<F: Subject + Adapt>()
             }
             let members = store.all();
             let mut out = vec![false; members.len()];
-            filter.contains_each(&members, &mut out);
+            filter.contains_batch(&members, &mut out);
             assert!(!out.contains(&false), "a member is denied in a batch");
             for key in &members {
                 assert!(filter.contains(*key), "a member is denied");
@@ -238,7 +238,7 @@ pub fn random_operations_with_repairs_agree_with_the_store<F: Subject + Adapt>()
 fn step<F: Subject>(
     filter: &mut AnyFilter,
     store: &mut Store,
-    hasher: &Hasher,
+    hasher: &KeyHasher,
     keys: u64,
     random: &mut Random,
 ) {
@@ -278,7 +278,7 @@ fn step<F: Subject>(
 
 /// Nothing happens where nothing is wrong.
 pub fn a_stranger_that_is_denied_needs_no_repair<F: Subject + Adapt>() {
-    let hasher = Hasher::new(HashId::Fast, [64, 65]);
+    let hasher = KeyHasher::new(HashId::Fast, [64, 65]);
     for settings in variants::<F::Shape>() {
         let mut guarded = Guarded::<F>::new(1000, 0.01, &settings, &hasher);
         let before = guarded.filter.clone();
@@ -293,7 +293,7 @@ pub fn a_stranger_that_is_denied_needs_no_repair<F: Subject + Adapt>() {
 
 /// A repair needs the members of the range that is named, and others make no difference.
 pub fn suspects_are_all_that_matter<F: Subject + Adapt>() {
-    let hasher = Hasher::new(HashId::Fast, [66, 67]);
+    let hasher = KeyHasher::new(HashId::Fast, [66, 67]);
     for settings in variants::<F::Shape>() {
         let Guarded { filter, store, .. } = Guarded::<F>::new(2000, 0.03, &settings, &hasher);
         let yeses = (0..20_000).map(|x| stranger(&hasher, x)).filter(|x| filter.contains(*x));

@@ -6,7 +6,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use tamis::{AnyFilter, Capability, Goal, HashId, Hasher, Keyed, Limits, Shape};
+use tamis::{AnyFilter, Capability, Goal, HashId, KeyHasher, Keyed, Limits, Shape};
 
 use crate::files::{golden, hostile};
 use crate::keys::Form;
@@ -75,7 +75,7 @@ pub fn memory_is_what_the_shape_states<F: Subject>() {
     if F::KIND.can(Capability::Grow) {
         return memory_is_what_a_filter_says::<F>();
     }
-    let hasher = Hasher::new(HashId::Fast, [41, 42]);
+    let hasher = KeyHasher::new(HashId::Fast, [41, 42]);
     for settings in variants::<F::Shape>() {
         for keys in [0, 1, 2, 63, 64, 65, 1000, 100_000] {
             for fpr in [0.3, 0.01, 1e-4] {
@@ -102,7 +102,7 @@ pub fn memory_is_what_the_shape_states<F: Subject>() {
 /// Of a kind that grows: built, grown and read, but for lists that are no longer than a set doubles.
 fn memory_is_what_a_filter_says<F: Subject>() {
     const LISTS: u64 = 4096;
-    let hasher = Hasher::new(HashId::Fast, [41, 42]);
+    let hasher = KeyHasher::new(HashId::Fast, [41, 42]);
     for settings in variants::<F::Shape>() {
         for (first, keys) in [(1, 1), (1, 3000), (300, 1000), (1000, 100_000), (90_000, 100_000)] {
             let members = Form::Integers.hashes(&hasher, 0, keys);

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use tamis::{
-    AnyFilter, Capability, Error, Filter, Guarded, GuardedShape, Hash, HashId, Hasher, Key, Keyed,
-    Kind, Limits, Means, Reader, Settings, Shape,
+    AnyFilter, BuildOptions, Capability, Error, Filter, Guarded, GuardedShape, HashId, Key,
+    KeyHash, KeyHasher, Keyed, Kind, Limits, Reader, Settings, Shape,
 };
 
 use crate::attack::{self, Parts};
@@ -42,14 +42,14 @@ pub fn golden(kind: Kind) -> Vec<u8> {
 }
 
 /// Members as strings, a few of them twice: 216 of 256.
-fn golden_members(hasher: &Hasher) -> Vec<Hash> {
+fn golden_members(hasher: &KeyHasher) -> Vec<KeyHash> {
     let keys = (0..MEMBERS).chain(0..16).map(|key| format!("member {key}"));
-    keys.map(|key| key.hash(hasher)).collect()
+    keys.map(|key| key.hash_with(hasher)).collect()
 }
 
 /// The bytes for a new golden file.
 pub fn make_golden<F: Subject>() -> Vec<u8> {
-    let hasher = Hasher::new(HashId::Fast, SEED);
+    let hasher = KeyHasher::new(HashId::Fast, SEED);
     let shape = shape::<F>(CAPACITY, 0.01, &Settings::default()).expect("1 % is within reach");
     let filter = F::build(shape, &golden_members(&hasher)[..]).expect("room");
     bytes(&Keyed::new(hasher, filter))
@@ -61,7 +61,7 @@ pub fn golden_file_is_kept<F: Subject>() {
     let kept = golden(F::KIND);
     assert!(kept.len() <= 4096, "{} bytes", kept.len());
     let read = Keyed::<F>::read(&kept[..], &Limits::default()).expect("a golden file");
-    let hasher = Hasher::new(HashId::Fast, SEED);
+    let hasher = KeyHasher::new(HashId::Fast, SEED);
     assert_eq!(read.hasher(), &hasher);
     assert!((0..MEMBERS).all(|key| read.contains(&format!("member {key}"))));
     let strangers = (0..10_000).filter(|key| read.contains(&format!("stranger {key}"))).count();
@@ -80,11 +80,12 @@ pub fn denying_path() -> PathBuf {
 
 /// The bytes for it: of so many denied keys some passed, and all are denied.
 pub fn make_denying() -> Vec<u8> {
-    let hasher = Hasher::new(HashId::Fast, SEED);
+    let hasher = KeyHasher::new(HashId::Fast, SEED);
     let fit = |keys| GuardedShape::fit(keys, 0.1);
-    let denied: Vec<Hash> = (0..MEMBERS).map(|key| format!("denied {key}").hash(&hasher)).collect();
+    let denied: Vec<KeyHash> =
+        (0..MEMBERS).map(|key| format!("denied {key}").hash_with(&hasher)).collect();
     let members = golden_members(&hasher);
-    let filter = Guarded::build_against(&Means::new(), fit, &members[..], &denied[..]);
+    let filter = Guarded::build_against(&BuildOptions::new(), fit, &members[..], &denied[..]);
     bytes(&Keyed::new(hasher, filter.expect("room")))
 }
 
@@ -140,11 +141,11 @@ pub fn hostile(sound: &[u8], salt: u64) -> impl Iterator<Item = Vec<u8>> {
 
 /// Does to a filter of unknown origin all that can be done to it. Answers may be any, but must come.
 pub fn exercise(filter: &mut Keyed<AnyFilter>, random: &mut Random, queries: usize) {
-    let keys: Vec<Hash> = (0..queries).map(|_| random.hash()).chain(extremes()).collect();
+    let keys: Vec<KeyHash> = (0..queries).map(|_| random.hash()).chain(extremes()).collect();
     let filter = filter.filter_mut();
     let kind = filter.kind();
     let mut out = vec![false; keys.len()];
-    filter.contains_each(&keys, &mut out);
+    filter.contains_batch(&keys, &mut out);
     assert!(keys.iter().zip(&out).all(|(key, yes)| filter.contains(*key) == *yes));
     let figures = filter.figures();
     assert!((0.0..=1.0).contains(&figures.fpr) && (0.0..=1.0).contains(&filter.fpr()));
@@ -167,14 +168,15 @@ pub fn exercise(filter: &mut Keyed<AnyFilter>, random: &mut Random, queries: usi
             }
         }
         assert_eq!(filter.remove(*key).is_ok(), can(Capability::Remove));
-        let pushed = filter.push_each(&[*key], &mut [false]);
+        let pushed = filter.push_batch(&[*key], &mut [false]);
         assert_eq!(pushed.is_ok(), can(Capability::Window));
         assert!(pushed.is_err() || filter.contains(*key), "pushed, and denied");
         assert_eq!(filter.advance(random.word()).is_ok(), can(Capability::Window));
         let suspects = filter.suspects(*key);
         assert_eq!(suspects.is_ok(), can(Capability::Adapt));
         if let Ok(range) = suspects {
-            let members = [*range.start(), *range.end()].map(|hi| Hash { hi, lo: random.word() });
+            let members =
+                [*range.start(), *range.end()].map(|hi| KeyHash { hi, lo: random.word() });
             filter.adapt(*key, &members).expect("it adapts");
             if filter.due().expect("it adapts").is_some() {
                 filter.renew(&members).expect("it adapts");
@@ -188,10 +190,10 @@ pub fn exercise(filter: &mut Keyed<AnyFilter>, random: &mut Random, queries: usi
             assert!(matches!(error, Error::Full { .. } | Error::Unsupported { .. }), "{error}");
         }
     }
-    assert_eq!(filter.cardinality().is_ok(), can(Capability::Overlap));
-    assert_eq!(filter.similarity(&copy).is_ok(), can(Capability::Overlap));
-    assert_eq!(filter.intersect(&copy).is_ok(), can(Capability::Overlap));
-    filter.contains_each(&keys, &mut out);
+    assert_eq!(filter.cardinality().is_ok(), can(Capability::SetOps));
+    assert_eq!(filter.similarity(&copy).is_ok(), can(Capability::SetOps));
+    assert_eq!(filter.intersect(&copy).is_ok(), can(Capability::SetOps));
+    filter.contains_batch(&keys, &mut out);
 }
 
 /// Reads hostile bytes with every check and, where they pass the structural ones, without: both
@@ -204,7 +206,7 @@ pub fn survive(bytes: &[u8], random: &mut Random, queries: usize) {
     let unchecked =
         Reader::read(bytes, &Limits::default()).map_err(Error::from).and_then(|mut reader| {
             let header = *reader.header();
-            let hasher = Hasher::new(HashId::from_id(header.hash)?, header.seed);
+            let hasher = KeyHasher::new(HashId::from_id(header.hash)?, header.seed);
             Ok(Keyed::new(hasher, Kind::from_id(header.kind)?.read(&mut reader)?))
         });
     if let Ok(mut filter) = unchecked {
@@ -251,14 +253,14 @@ pub fn the_unknown_is_an_error<F: Subject>() {
     };
     for version in [2, 9, 0xffff] {
         let error = told(&|parts| id(parts, 0, version));
-        let Error::File(format::Error::Version { found, newest: 1 }) = error else {
+        let Error::File(tamis_format::Error::Version { found, newest: 1 }) = error else {
             panic!("{error}")
         };
         assert_eq!(u64::from(found), version);
     }
     assert!(matches!(
         told(&|parts| id(parts, 0, 0)),
-        Error::File(format::Error::Corrupt { at: 8, .. })
+        Error::File(tamis_format::Error::Corrupt { at: 8, .. })
     ));
     for kind in [0, 999, 0xffff] {
         let error = told(&|parts| id(parts, 16, kind));
@@ -270,12 +272,15 @@ pub fn the_unknown_is_an_error<F: Subject>() {
     }
     for section in 0..sound.sections.len() {
         let error = told(&|parts| parts.sections[section].0 = *b"nonsense");
-        assert!(matches!(error, Error::File(format::Error::Corrupt { .. })), "{error}");
+        assert!(matches!(error, Error::File(tamis_format::Error::Corrupt { .. })), "{error}");
     }
     let error = told(&|parts| parts.sections.push((*b"nonsense", vec![1])));
-    assert!(matches!(error, Error::File(format::Error::Corrupt { .. })), "{error}");
+    assert!(matches!(error, Error::File(tamis_format::Error::Corrupt { .. })), "{error}");
     for word in [3, 4] {
         let error = told(&|parts| parts.rest[word] = 1);
-        assert!(matches!(error, Error::File(format::Error::Corrupt { at: 40, .. })), "{error}");
+        assert!(
+            matches!(error, Error::File(tamis_format::Error::Corrupt { at: 40, .. })),
+            "{error}"
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! A kind that grows promises a rate for every number of keys, and has room for them all.
 
-use tamis::{Goal, Grow, Hash, HashId, Hasher, Keyed, Settings, Shape};
+use tamis::{Goal, Grow, HashId, KeyHash, KeyHasher, Keyed, Settings, Shape};
 
 use crate::keys::Form;
 use crate::members::{bytes, shape};
@@ -19,15 +19,15 @@ pub fn the_rate_is_kept_at_every_size<F: Subject + Grow>() {
             let filters = effort.times(quick, 400);
             let mut yeses = vec![0; doublings + 1];
             for _ in 0..filters {
-                let hasher = Hasher::new(HashId::Fast, random.seed());
+                let hasher = KeyHasher::new(HashId::Fast, random.seed());
                 let mut filter = F::build(shape.clone(), &[][..]).expect("nothing fits");
                 let strangers = Form::Integers.hashes(&hasher, 1 << 40, keys * 8);
                 let mut out = vec![false; strangers.len()];
                 for (doubling, yeses) in yeses.iter_mut().enumerate() {
                     let members = Form::Integers.hashes(&hasher, 0, keys << doubling);
-                    filter.insert_each(&members[filter.len() as usize..]).expect("it grows");
+                    filter.insert_batch(&members[filter.len() as usize..]).expect("it grows");
                     assert_eq!(filter.len(), keys << doubling);
-                    filter.contains_each(&strangers, &mut out);
+                    filter.contains_batch(&strangers, &mut out);
                     *yeses += out.iter().filter(|yes| **yes).count() as u64;
                 }
             }
@@ -45,16 +45,16 @@ pub fn the_rate_is_kept_at_every_size<F: Subject + Grow>() {
 /// To a thousand times its first size, saved and opened on the way, and mapped: nobody is denied,
 /// and the bytes are those of one that was never saved.
 pub fn it_goes_on_through_files<F: Subject + Grow>() {
-    let hasher = Hasher::new(HashId::Fast, [83, 84]);
+    let hasher = KeyHasher::new(HashId::Fast, [83, 84]);
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("growing.tamis");
     for settings in variants::<F::Shape>() {
         let shape = shape::<F>(64, 0.02, &settings).expect("2 % is within reach");
-        let members: Vec<Hash> = Form::Strings.hashes(&hasher, 0, 64_000);
+        let members: Vec<KeyHash> = Form::Strings.hashes(&hasher, 0, 64_000);
         let mut whole = F::build(shape.clone(), &[][..]).expect("nothing fits");
         let mut saved = whole.clone();
         for keys in members.chunks(9_001) {
-            whole.insert_each(keys).expect("it grows");
+            whole.insert_batch(keys).expect("it grows");
             keys.iter().for_each(|key| saved.insert(*key).expect("it grows"));
             Keyed::new(hasher, saved).save(&path).expect("room for a file");
             let read = Keyed::<F>::open(&path).expect("what was just saved");
@@ -74,12 +74,12 @@ pub fn it_goes_on_through_files<F: Subject + Grow>() {
 /// Memory is what the shape states for so many keys, to a few lines and percent; and what the filter
 /// says of itself follows its size.
 pub fn its_figures_are_those_of_its_size<F: Subject + Grow>() {
-    let hasher = Hasher::new(HashId::Fast, [85, 86]);
+    let hasher = KeyHasher::new(HashId::Fast, [85, 86]);
     let shape = shape::<F>(1000, 0.01, &Settings::default()).expect("1 % is within reach");
     let mut filter = F::build(shape.clone(), &[][..]).expect("nothing fits");
     for keys in [1000, 1500, 10_000, 33_000, 100_000, 200_000] {
         let members = Form::Integers.hashes(&hasher, filter.len(), keys - filter.len());
-        filter.insert_each(&members).expect("it grows");
+        filter.insert_batch(&members).expect("it grows");
         let figures = F::figures_at(&shape, keys);
         assert_eq!((figures.keys, figures.fpr), (keys, shape.fpr_at(keys)));
         let off = filter.bytes() as f64 / figures.bytes as f64 - 1.0;

@@ -1,6 +1,6 @@
 //! Keys and chance, the same on every run.
 
-use tamis::{Hash, HashId, Hasher, Key};
+use tamis::{HashId, Key, KeyHash, KeyHasher};
 
 /// A small generator (SplitMix64): enough for choosing what to try.
 #[derive(Clone, Debug)]
@@ -15,12 +15,12 @@ impl Random {
     /// 64 bits.
     pub fn word(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        bits::range::mix(self.0)
+        tamis_bits::range::mix(self.0)
     }
 
     /// A number below `n`, or 0.
     pub fn below(&mut self, n: usize) -> usize {
-        bits::range::scale(self.word(), n as u64) as usize
+        tamis_bits::range::scale(self.word(), n as u64) as usize
     }
 
     /// A seed for a hasher.
@@ -29,8 +29,8 @@ impl Random {
     }
 
     /// A hash of no key in particular.
-    pub fn hash(&mut self) -> Hash {
-        Hash { hi: self.word(), lo: self.word() }
+    pub fn hash(&mut self) -> KeyHash {
+        KeyHash { hi: self.word(), lo: self.word() }
     }
 }
 
@@ -53,21 +53,21 @@ pub const ORIGINS: [(HashId, Form); 4] = [
 
 impl Form {
     /// The hashes of keys number `from` to `from + count`.
-    pub fn hashes(self, hasher: &Hasher, from: u64, count: u64) -> Vec<Hash> {
+    pub fn hashes(self, hasher: &KeyHasher, from: u64, count: u64) -> Vec<KeyHash> {
         (from..from + count).map(|key| self.hash(hasher, key)).collect()
     }
 
-    fn hash(self, hasher: &Hasher, key: u64) -> Hash {
+    fn hash(self, hasher: &KeyHasher, key: u64) -> KeyHash {
         match self {
-            Self::Integers => key.hash(hasher),
-            Self::Strings => format!("key number {key}").hash(hasher),
+            Self::Integers => key.hash_with(hasher),
+            Self::Strings => format!("key number {key}").hash_with(hasher),
         }
     }
 }
 
 /// Hashes that sit on the edges of whatever is computed from them.
-pub fn extremes() -> Vec<Hash> {
+pub fn extremes() -> Vec<KeyHash> {
     const EDGES: [u64; 8] =
         [0, 1, u64::MAX, u64::MAX - 1, 1 << 63, (1 << 63) - 1, u32::MAX as u64, !(u32::MAX as u64)];
-    EDGES.iter().flat_map(|hi| EDGES.iter().map(|lo| Hash { hi: *hi, lo: *lo })).collect()
+    EDGES.iter().flat_map(|hi| EDGES.iter().map(|lo| KeyHash { hi: *hi, lo: *lo })).collect()
 }

@@ -81,7 +81,7 @@ impl Effort {
         let seed = match self {
             Self::Quick => salt,
             Self::Soak => {
-                let seed = tamis::Hasher::random(tamis::HashId::Fast).seed()[0];
+                let seed = tamis::KeyHasher::random(tamis::HashId::Fast).seed()[0];
                 println!("salt {salt}: seed {seed:#x}");
                 seed
             }
@@ -213,8 +213,8 @@ macro_rules! suite {
                 a_crowd_is_not_denied);
         }
     };
-    (@can overload $type:ident) => {
-        mod overload {
+    (@can overfill $type:ident) => {
+        mod overfill {
             $crate::suite!(@tests operations $type
                 past_its_keys_it_goes_on
                 copies_end_in_full_or_are_taken);
@@ -229,8 +229,8 @@ macro_rules! suite {
                 any_number_of_keys_is_placed);
         }
     };
-    (@can overlap $type:ident) => {
-        mod overlap {
+    (@can set_ops $type:ident) => {
+        mod set_ops {
             $crate::suite!(@tests operations $type
                 merging_is_building_the_union
                 an_intersection_keeps_common_members

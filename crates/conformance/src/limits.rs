@@ -49,7 +49,7 @@ pub fn absurd_wishes_are_refused<F: Subject>() {
     ];
     for result in small {
         let error = result.expect_err("too little memory");
-        assert!(matches!(error, Error::Unreachable { .. }), "{error}");
+        assert!(matches!(error, Error::Infeasible { .. }), "{error}");
     }
     let mut settings = Settings::default();
     settings.set("no-such-setting", "1");
@@ -81,7 +81,7 @@ pub fn extreme_wishes_are_answered<F: Subject>() {
         for goal in goals {
             match solve::<F::Shape>(goal, &settings) {
                 Ok(shape) => answers::<F>(goal, &shape),
-                Err(Error::Limit { .. } | Error::Unreachable { .. }) => {}
+                Err(Error::Limit { .. } | Error::Infeasible { .. }) => {}
                 Err(error) => panic!("{goal:?} {settings:?}: {error}"),
             }
         }
@@ -109,7 +109,7 @@ pub fn planning_there_and_back_agrees<F: Subject>() {
             let wish = Goal::KeysFpr { keys, fpr };
             let shape = match plan(wish) {
                 Ok(shape) => shape,
-                Err(Error::Unreachable { .. }) => continue,
+                Err(Error::Infeasible { .. }) => continue,
                 Err(error) => panic!("{wish:?}: {error}"),
             };
             let there = shape.figures();
@@ -142,7 +142,7 @@ pub fn readers_keep_their_limit<F: Subject>() {
     for bytes in [0, 1, 64, file.len() as u64 - 1] {
         let error = read(bytes).expect_err("more than it allows");
         assert!(
-            matches!(error, Error::File(format::Error::Limit { what: "bytes", .. })),
+            matches!(error, Error::File(tamis_format::Error::Limit { what: "bytes", .. })),
             "{error}"
         );
     }

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use tamis::plan::solve;
-use tamis::{Error, Goal, Hash, HashId, Hasher, Keyed, Limits, Map, Means, Settings, Shape};
+use tamis::{
+    BuildOptions, Error, Goal, HashId, KeyHash, KeyHasher, Keyed, Limits, Map, Settings, Shape,
+};
 
 use crate::keys::{Form, Random};
 use crate::members::bytes;
@@ -11,11 +13,11 @@ use crate::{Effort, Subject, stats};
 
 const HASHER: [u64; 2] = [61, 62];
 
-fn hasher() -> Hasher {
-    Hasher::new(HashId::Fast, HASHER)
+fn hasher() -> KeyHasher {
+    KeyHasher::new(HashId::Fast, HASHER)
 }
 
-fn hashes(from: u64, count: u64) -> Vec<Hash> {
+fn hashes(from: u64, count: u64) -> Vec<KeyHash> {
     Form::Integers.hashes(&hasher(), from, count)
 }
 
@@ -28,28 +30,28 @@ fn try_build<F: Subject + Map>(
     fpr: f64,
     bits: Option<u32>,
     threads: usize,
-    entries: &[(Hash, u64)],
+    entries: &[(KeyHash, u64)],
 ) -> Result<F, Error> {
     let fit = |keys, widest: u32| {
         let mut settings = Settings::default();
         settings.set("value_bits", bits.unwrap_or(widest).to_string());
         solve(Goal::KeysFpr { keys, fpr }, &settings)
     };
-    F::build_map(&Means::new().with_threads(threads), fit, entries)
+    F::build_map(&BuildOptions::new().with_threads(threads), fit, entries)
 }
 
-fn build<F: Subject + Map>(fpr: f64, entries: &[(Hash, u64)]) -> F {
+fn build<F: Subject + Map>(fpr: f64, entries: &[(KeyHash, u64)]) -> F {
     try_build(fpr, None, 1, entries).expect("no reason to fail")
 }
 
-fn all<F: Map>(filter: &F, entries: &[(Hash, u64)], how: &str) {
+fn all<F: Map>(filter: &F, entries: &[(KeyHash, u64)], how: &str) {
     for (at, (key, value)) in entries.iter().enumerate() {
         assert_eq!(filter.get(*key), Some(*value), "key {at} of {} {how}", entries.len());
         assert!(filter.contains(*key));
     }
-    let keys: Vec<Hash> = entries.iter().map(|(key, _)| *key).collect();
+    let keys: Vec<KeyHash> = entries.iter().map(|(key, _)| *key).collect();
     let mut out = vec![None; keys.len() + 3];
-    filter.get_each(&keys, &mut out);
+    filter.get_batch(&keys, &mut out);
     assert!(entries.iter().zip(&out).all(|((_, value), got)| *got == Some(*value)), "in a batch");
     assert_eq!(out[keys.len()..], [None; 3], "answers past the keys are not touched");
 }
@@ -120,14 +122,14 @@ pub fn strangers_are_absent<F: Subject + Map>() {
     for (fpr, bits) in [(0.9, 3), (0.2, 64), (0.01, 1), (1e-3, 17)] {
         let (rounds, mut present, mut stated) = (effort.times(300, 20_000), 0, 0.0);
         for _ in 0..rounds {
-            let hasher = Hasher::new(HashId::Fast, random.seed());
+            let hasher = KeyHasher::new(HashId::Fast, random.seed());
             let keys = Form::Integers.hashes(&hasher, 0, KEYS);
             let values = values(&mut random, KEYS, bits);
             let mut filter: F = build(fpr, &keys.into_iter().zip(values).collect::<Vec<_>>());
             stated = filter.shape().figures().fpr;
             let strangers = Form::Integers.hashes(&hasher, KEYS, KEYS);
             let mut out = vec![None; strangers.len()];
-            filter.get_each(&strangers, &mut out);
+            filter.get_batch(&strangers, &mut out);
             present += out.iter().flatten().count() as u64;
             let absent = strangers.iter().zip(&out).find(|(_, value)| value.is_none());
             if let Some((stranger, _)) = absent {
@@ -185,8 +187,11 @@ pub fn degenerate_hashes_have_values<F: Subject + Map>() {
     ];
     for set in sets {
         let digests: BTreeSet<u64> = set.into_iter().collect();
-        let entries: Vec<_> =
-            digests.into_iter().zip(0..).map(|(hi, at)| (Hash { hi, lo: 0 }, at & 0xff)).collect();
+        let entries: Vec<_> = digests
+            .into_iter()
+            .zip(0..)
+            .map(|(hi, at)| (KeyHash { hi, lo: 0 }, at & 0xff))
+            .collect();
         let mut filter: F = build(0.01, &entries);
         all(&filter, &entries, "though it was built");
         let new: Vec<_> = entries.iter().map(|(key, value)| (*key, value ^ 0x55)).collect();

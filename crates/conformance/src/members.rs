@@ -1,7 +1,7 @@
 //! No member is denied, however it is asked for and whatever it hashes to.
 
 use tamis::plan::solve;
-use tamis::{Capability, Error, Goal, Hash, HashId, Hasher, Keyed, Limits, Settings, Shape};
+use tamis::{Capability, Error, Goal, HashId, KeyHash, KeyHasher, Keyed, Limits, Settings, Shape};
 
 use crate::keys::{Form, ORIGINS, extremes};
 use crate::{Effort, Subject, repeats, variants};
@@ -10,7 +10,7 @@ use crate::{Effort, Subject, repeats, variants};
 pub fn shape<F: Subject>(keys: u64, fpr: f64, settings: &Settings) -> Option<F::Shape> {
     match solve(Goal::KeysFpr { keys, fpr }, settings) {
         Ok(shape) => Some(shape),
-        Err(Error::Unreachable { .. }) => None,
+        Err(Error::Infeasible { .. }) => None,
         Err(error) => panic!("{keys} keys at {fpr}: {error}"),
     }
 }
@@ -22,18 +22,23 @@ pub fn bytes<F: tamis::Stored>(filter: &Keyed<F>) -> Vec<u8> {
     bytes
 }
 
-fn all<F: Subject>(filter: &F, members: &[Hash], how: &str) {
+fn all<F: Subject>(filter: &F, members: &[KeyHash], how: &str) {
     if let Some(at) = members.iter().position(|key| !filter.contains(*key)) {
         panic!("member {at} of {} is denied {how}", members.len());
     }
     let mut out = vec![false; members.len()];
-    filter.contains_each(members, &mut out);
+    filter.contains_batch(members, &mut out);
     if let Some(at) = out.iter().position(|yes| !yes) {
         panic!("member {at} of {} is denied in a batch {how}", members.len());
     }
 }
 
-fn never_denied<F: Subject>(shape: &F::Shape, hasher: Hasher, members: &[Hash], on_disk: bool) {
+fn never_denied<F: Subject>(
+    shape: &F::Shape,
+    hasher: KeyHasher,
+    members: &[KeyHash],
+    on_disk: bool,
+) {
     let filter = F::build(shape.clone(), members).expect("as many keys as it is for");
     all(&filter, members, "after building");
     let filter = Keyed::new(hasher, filter);
@@ -63,7 +68,7 @@ pub fn no_member_is_denied<F: Subject>() {
             let Some(shape) = shape::<F>(keys, fpr, &Settings::default()) else { continue };
             for (id, form) in ORIGINS {
                 for round in 0..repeats::<F>(effort.times(quick, soak)) {
-                    let hasher = Hasher::new(id, random.seed());
+                    let hasher = KeyHasher::new(id, random.seed());
                     let members = form.hashes(&hasher, random.word() >> 1, keys);
                     never_denied::<F>(&shape, hasher, &members, round == 0);
                 }
@@ -80,7 +85,7 @@ pub fn no_member_is_denied_whatever_the_settings<F: Subject>() {
         for keys in [1, 65, 1000] {
             let Some(shape) = shape::<F>(keys, 0.05, &settings) else { continue };
             for _ in 0..repeats::<F>(effort.times(50, 2000)) {
-                let hasher = Hasher::new(HashId::Fast, random.seed());
+                let hasher = KeyHasher::new(HashId::Fast, random.seed());
                 let members = Form::Integers.hashes(&hasher, 0, keys);
                 never_denied::<F>(&shape, hasher, &members, false);
             }
@@ -92,10 +97,10 @@ pub fn no_member_is_denied_whatever_the_settings<F: Subject>() {
 pub fn batches_answer_as_single_queries_do<F: Subject>() {
     let effort = Effort::now();
     let mut random = effort.random(3);
-    let hasher = Hasher::new(HashId::Fast, random.seed());
-    let same = |filter: &F, keys: &[Hash], stale: bool| {
+    let hasher = KeyHasher::new(HashId::Fast, random.seed());
+    let same = |filter: &F, keys: &[KeyHash], stale: bool| {
         let mut out = vec![stale; keys.len() + 3];
-        filter.contains_each(keys, &mut out);
+        filter.contains_batch(keys, &mut out);
         for (at, key) in keys.iter().enumerate() {
             assert_eq!(out[at], filter.contains(*key), "key {at} of a batch of {}", keys.len());
         }
@@ -107,7 +112,7 @@ pub fn batches_answer_as_single_queries_do<F: Subject>() {
             let Some(shape) = shape::<F>(keys, 0.3, &settings) else { continue };
             let members = Form::Integers.hashes(&hasher, 0, keys);
             let filter = F::build(shape, &members[..]).expect("as many keys as it is for");
-            let mixed: Vec<Hash> = (0..keys.max(200) * 2)
+            let mixed: Vec<KeyHash> = (0..keys.max(200) * 2)
                 .map(|_| match members.get(random.below(members.len() * 4)) {
                     Some(member) => *member,
                     None => random.hash(),
@@ -128,14 +133,14 @@ pub fn batches_answer_as_single_queries_do<F: Subject>() {
 pub fn degenerate_hashes_end_and_are_found<F: Subject>() {
     const KEYS: usize = 1000;
     let mut random = crate::keys::Random::new(4);
-    let mut sets: Vec<Vec<Hash>> = Vec::new();
+    let mut sets: Vec<Vec<KeyHash>> = Vec::new();
     for edge in extremes() {
         sets.push(vec![edge; KEYS]);
-        sets.push((0..KEYS).map(|_| Hash { hi: edge.hi, lo: random.word() }).collect());
-        sets.push((0..KEYS).map(|_| Hash { hi: random.word(), lo: edge.lo }).collect());
+        sets.push((0..KEYS).map(|_| KeyHash { hi: edge.hi, lo: random.word() }).collect());
+        sets.push((0..KEYS).map(|_| KeyHash { hi: random.word(), lo: edge.lo }).collect());
     }
-    sets.push((0..KEYS as u64).map(|i| Hash { hi: i, lo: i }).collect());
-    sets.push((0..KEYS as u64).map(|i| Hash { hi: i << 54, lo: u64::MAX - i }).collect());
+    sets.push((0..KEYS as u64).map(|i| KeyHash { hi: i, lo: i }).collect());
+    sets.push((0..KEYS as u64).map(|i| KeyHash { hi: i << 54, lo: u64::MAX - i }).collect());
     sets.push(extremes());
     for settings in variants::<F::Shape>() {
         let Some(shape) = shape::<F>(KEYS as u64, 0.01, &settings) else { continue };
@@ -152,7 +157,7 @@ pub fn degenerate_hashes_end_and_are_found<F: Subject>() {
 
 /// Equal bytes for 1, 2, 3, 8 and more threads than there is work for.
 pub fn any_number_of_threads_makes_the_same_bytes<F: Subject>() {
-    let hasher = Hasher::new(HashId::Fast, [5, 6]);
+    let hasher = KeyHasher::new(HashId::Fast, [5, 6]);
     for keys in [0, 10, 1000, 100_000] {
         let shape = shape::<F>(keys, 0.01, &Settings::default()).expect("1 % is within reach");
         let members = Form::Integers.hashes(&hasher, 0, keys);
@@ -170,8 +175,8 @@ pub fn any_number_of_threads_makes_the_same_bytes<F: Subject>() {
 /// More distinct keys than the shape is for are refused, on any number of threads; a kind that
 /// goes on must go on then, and one of a window has the last.
 pub fn more_keys_than_it_is_for_are_refused<F: Subject>() {
-    let hasher = Hasher::new(HashId::Fast, [7, 8]);
-    let goes_on = F::KIND.can(Capability::Overload) || F::KIND.can(Capability::Grow);
+    let hasher = KeyHasher::new(HashId::Fast, [7, 8]);
+    let goes_on = F::KIND.can(Capability::Overfill) || F::KIND.can(Capability::Grow);
     for keys in [0u64, 1, 1000, 50_000] {
         let shape = shape::<F>(keys, 1e-3, &Settings::default()).expect("0.1 % is within reach");
         // A table may take a key for one that it has: a few more make sure.

@@ -6,7 +6,8 @@
 //! this one machine.
 
 use tamis::{
-    AnyFilter, Capability, Error, Goal, Hash, HashId, Hasher, Key, Keyed, Kind, Limits, Settings,
+    AnyFilter, Capability, Error, Goal, HashId, Key, KeyHash, KeyHasher, Keyed, Kind, Limits,
+    Settings,
 };
 
 use crate::members::bytes;
@@ -60,7 +61,7 @@ struct Side {
 #[derive(Clone, Debug)]
 pub struct Model {
     kind: Kind,
-    hasher: Hasher,
+    hasher: KeyHasher,
     capacity: u64,
     empty: AnyFilter,
     sides: [Side; 2],
@@ -79,7 +80,7 @@ impl Model {
     ) -> Option<Self> {
         let empty = match kind.build(1, Goal::KeysFpr { keys, fpr }, settings, &[][..]) {
             Ok(empty) => empty,
-            Err(Error::Unreachable { .. } | Error::Setting { .. } | Error::Limit { .. }) => {
+            Err(Error::Infeasible { .. } | Error::Setting { .. } | Error::Limit { .. }) => {
                 return None;
             }
             Err(error) => panic!("{kind} for {keys} keys at {fpr}: {error}"),
@@ -87,7 +88,7 @@ impl Model {
         let side = Side { filter: empty.clone(), truth: Oracle::default(), used: 0 };
         Some(Self {
             kind,
-            hasher: Hasher::new(HashId::Fast, seed),
+            hasher: KeyHasher::new(HashId::Fast, seed),
             capacity: empty.figures().keys,
             empty,
             sides: [side.clone(), side],
@@ -95,8 +96,8 @@ impl Model {
         })
     }
 
-    fn hash(&self, key: u64) -> Hash {
-        (key % self.universe).hash(&self.hasher)
+    fn hash(&self, key: u64) -> KeyHash {
+        (key % self.universe).hash_with(&self.hasher)
     }
 
     /// Does one operation and compares.
@@ -129,7 +130,7 @@ impl Model {
         match filter.insert(hash) {
             Ok(()) => {
                 let goes_on =
-                    self.kind.can(Capability::Overload) || self.kind.can(Capability::Grow);
+                    self.kind.can(Capability::Overfill) || self.kind.can(Capability::Grow);
                 assert!(!near_full || known || goes_on, "a full filter took a new key");
                 truth.insert(key);
                 *used += 1;
@@ -194,7 +195,7 @@ impl Model {
                 truth.intersect(&other.truth);
                 *used = (*used).min(other.used);
             }
-            Err(error) => self.refused(side, error, Capability::Overlap, before),
+            Err(error) => self.refused(side, error, Capability::SetOps, before),
         }
         self.compare_all(side);
     }
@@ -232,9 +233,9 @@ impl Model {
     pub fn compare_all(&self, side: usize) {
         let Side { filter, truth, .. } = &self.sides[side];
         truth.iter().for_each(|(key, _)| self.compare(side, key));
-        let members: Vec<Hash> = truth.iter().map(|(key, _)| self.hash(key)).collect();
+        let members: Vec<KeyHash> = truth.iter().map(|(key, _)| self.hash(key)).collect();
         let mut out = vec![false; members.len()];
-        filter.contains_each(&members, &mut out);
+        filter.contains_batch(&members, &mut out);
         assert!(!out.contains(&false), "a member is denied in a batch");
     }
 }

@@ -2,8 +2,8 @@
 
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
 use tamis::{
-    Capability, Count, Error, Full, Hash, HashId, Hasher, Insert, Keyed, Merge, Overlap, Overload,
-    Remove, Settings, Shape,
+    Capability, Count, Error, Full, HashId, Insert, KeyHash, KeyHasher, Keyed, Merge, Overfill,
+    Remove, SetOps, Settings, Shape,
 };
 
 use crate::keys::Form;
@@ -13,11 +13,11 @@ use crate::{Effort, Subject, stats, variants};
 
 const HASHER: [u64; 2] = [21, 22];
 
-fn hashes(from: u64, count: u64) -> Vec<Hash> {
-    Form::Integers.hashes(&Hasher::new(HashId::Fast, HASHER), from, count)
+fn hashes(from: u64, count: u64) -> Vec<KeyHash> {
+    Form::Integers.hashes(&KeyHasher::new(HashId::Fast, HASHER), from, count)
 }
 
-fn build<F: Subject>(keys: u64, fpr: f64, members: &[Hash]) -> F {
+fn build<F: Subject>(keys: u64, fpr: f64, members: &[KeyHash]) -> F {
     let shape = shape::<F>(keys, fpr, &Settings::default()).expect("within reach");
     F::build(shape, members).expect("no more keys than it is for")
 }
@@ -86,12 +86,13 @@ pub fn short_random_operations_agree_with_the_oracle<F: Subject>() {
 /// since what it spoils the next may not show. For a kind that goes on see
 /// [`copies_end_in_full_or_are_taken`].
 pub fn full_leaves_every_bit_as_it_was<F: Subject + Insert>() {
-    if F::KIND.can(Capability::Overload) || F::KIND.can(Capability::Grow) {
+    if F::KIND.can(Capability::Overfill) || F::KIND.can(Capability::Grow) {
         return;
     }
     let effort = Effort::now();
     let mut random = effort.random(25);
-    let bytes = |filter: &F| bytes(&Keyed::new(Hasher::new(HashId::Fast, HASHER), filter.clone()));
+    let bytes =
+        |filter: &F| bytes(&Keyed::new(KeyHasher::new(HashId::Fast, HASHER), filter.clone()));
     for keys in [0, 1, 10, 300] {
         let mut full = build::<F>(keys, 0.01, &[]);
         let mut before = full.clone();
@@ -111,7 +112,7 @@ pub fn full_leaves_every_bit_as_it_was<F: Subject + Insert>() {
             }
             let mut batch = full.clone();
             assert_eq!(full.insert(key), Err(Full));
-            assert_eq!(batch.insert_each(&[key, random.hash()]), Err(Full));
+            assert_eq!(batch.insert_batch(&[key, random.hash()]), Err(Full));
             assert!(full == before && batch == before, "a full filter has changed");
         }
         assert!(bytes(&full) == bytes(&before), "a full filter has changed");
@@ -124,21 +125,21 @@ pub fn inserting_is_building<F: Subject + Insert>() {
     let built = build::<F>(3000, 0.01, &members);
     let (mut single, mut batch) = (build::<F>(3000, 0.01, &[]), build::<F>(3000, 0.01, &[]));
     members.iter().for_each(|key| single.insert(*key).expect("room"));
-    members.chunks(77).for_each(|keys| batch.insert_each(keys).expect("room"));
+    members.chunks(77).for_each(|keys| batch.insert_batch(keys).expect("room"));
     assert_eq!(single, built);
     assert_eq!(batch, built);
-    if F::KIND.can(Capability::Overload) || F::KIND.can(Capability::Grow) {
+    if F::KIND.can(Capability::Overfill) || F::KIND.can(Capability::Grow) {
         return;
     }
     // Those before the first that does not fit are in.
     let mut short = build::<F>(1000, 0.01, &[]);
-    assert_eq!(short.insert_each(&members), Err(Full));
+    assert_eq!(short.insert_batch(&members), Err(Full));
     assert!(members[..1000].iter().all(|key| short.contains(*key)));
 }
 
 /// Up to four times the keys it is for no member is denied, and the rate is the one that its shape
 /// states for what it holds.
-pub fn past_its_keys_it_goes_on<F: Subject + Overload>() {
+pub fn past_its_keys_it_goes_on<F: Subject + Overfill>() {
     const KEYS: u64 = 2000;
     let effort = Effort::now();
     let mut random = effort.random(26);
@@ -147,10 +148,10 @@ pub fn past_its_keys_it_goes_on<F: Subject + Overload>() {
         let (seeds, mut yeses, mut stated) = (effort.times(50, 2000), 0, 0.0);
         let count = KEYS * times / 2;
         for _ in 0..seeds {
-            let hasher = Hasher::new(HashId::Fast, random.seed());
+            let hasher = KeyHasher::new(HashId::Fast, random.seed());
             let members = Form::Integers.hashes(&hasher, 0, count);
             let mut filter = F::build(shape.clone(), &members[..KEYS as usize]).expect("room");
-            filter.insert_each(&members[KEYS as usize..]).expect("it goes on");
+            filter.insert_batch(&members[KEYS as usize..]).expect("it goes on");
             assert!(members.iter().all(|key| filter.contains(*key)), "a member is denied");
             let strangers = Form::Integers.hashes(&hasher, count, KEYS);
             yeses += strangers.iter().filter(|key| filter.contains(**key)).count() as u64;
@@ -162,7 +163,7 @@ pub fn past_its_keys_it_goes_on<F: Subject + Overload>() {
 }
 
 /// One key again and again: it is taken, or the filter says that it is full and stays as it was.
-pub fn copies_end_in_full_or_are_taken<F: Subject + Overload>() {
+pub fn copies_end_in_full_or_are_taken<F: Subject + Overfill>() {
     let members = hashes(0, 1000);
     let mut filter = build::<F>(1000, 0.01, &members);
     for copy in 0..Effort::now().times(100_000, 1_000_000) {
@@ -188,7 +189,7 @@ pub fn what_is_removed_is_gone<F: Subject + Remove>() {
     let ghosts = members.iter().filter(|key| filter.contains(**key)).count();
     assert!(ghosts < 10 && filter.is_empty(), "{ghosts} of 10000 that were removed are still seen");
     // Room for as many again.
-    assert!(filter.insert_each(&members).is_ok() && members.iter().all(|k| filter.contains(*k)));
+    assert!(filter.insert_batch(&members).is_ok() && members.iter().all(|k| filter.contains(*k)));
 }
 
 /// From one to far past what can be told.
@@ -198,7 +199,7 @@ pub fn counts_are_never_under<F: Subject + Count + Insert>() {
         let mut filter = build::<F>(keys * 40, 0.01, &[]);
         let limit = filter.count_limit();
         assert!(limit >= 1);
-        let members: Vec<Hash> = (0..keys).map(|_| random.hash()).collect();
+        let members: Vec<KeyHash> = (0..keys).map(|_| random.hash()).collect();
         let mut exact = 0;
         for times in 1..=40u64 {
             for key in &members {
@@ -241,12 +242,12 @@ pub fn unlike_filters_do_not_merge<F: Subject + Merge>() {
     assert!(matches!(filter.merge(&much), Err(Error::Full { keys: 1000 })));
     assert_eq!(filter, before);
     let [mut one, two] = [[1, 1], [2, 2]]
-        .map(|seed| Keyed::new(Hasher::new(HashId::Fast, seed), build::<F>(1000, 0.01, &[])));
+        .map(|seed| Keyed::new(KeyHasher::new(HashId::Fast, seed), build::<F>(1000, 0.01, &[])));
     assert!(matches!(one.merge(&two), Err(Error::Mismatch { what: "hash or seed" })));
 }
 
 /// Bit for bit.
-pub fn merging_is_building_the_union<F: Subject + Overlap>() {
+pub fn merging_is_building_the_union<F: Subject + SetOps>() {
     let (a, b) = (hashes(0, 700), hashes(300, 800));
     let mut merged = build::<F>(1500, 0.01, &a);
     merged.merge(&build::<F>(1500, 0.01, &b)).expect("room for both");
@@ -254,7 +255,7 @@ pub fn merging_is_building_the_union<F: Subject + Overlap>() {
 }
 
 /// And lets in about as few strangers as the sparser of both; it can be saved like any other.
-pub fn an_intersection_keeps_common_members<F: Subject + Overlap>() {
+pub fn an_intersection_keeps_common_members<F: Subject + SetOps>() {
     let (a, b) = (hashes(0, 3000), hashes(2000, 3000));
     let mut common = build::<F>(3000, 0.01, &a);
     common.intersect(&build::<F>(3000, 0.01, &b)).expect("the same shape");
@@ -262,7 +263,7 @@ pub fn an_intersection_keeps_common_members<F: Subject + Overlap>() {
     let strangers = [hashes(0, 2000), hashes(3000, 2000), hashes(1 << 40, 6000)].concat();
     let yeses = strangers.iter().filter(|key| common.contains(**key)).count();
     assert!(yeses < 400, "{yeses} of 10000 that are not in both");
-    let keyed = Keyed::new(Hasher::new(HashId::Fast, HASHER), common);
+    let keyed = Keyed::new(KeyHasher::new(HashId::Fast, HASHER), common);
     let read = Keyed::<F>::read(&bytes(&keyed)[..], &tamis::Limits::default());
     assert_eq!(read.expect("an intersection is a filter"), keyed);
     let other = build::<F>(9000, 0.01, &[]);
@@ -270,7 +271,7 @@ pub fn an_intersection_keeps_common_members<F: Subject + Overlap>() {
 }
 
 /// To a few percent, from nearly empty to full; 0 for none; duplicates count once.
-pub fn cardinality_is_estimated<F: Subject + Overlap>() {
+pub fn cardinality_is_estimated<F: Subject + SetOps>() {
     let members = hashes(0, 20_000);
     assert_eq!(build::<F>(20_000, 0.01, &[]).cardinality(), 0.0);
     for count in [100, 1000, 10_000, 20_000] {
@@ -282,7 +283,7 @@ pub fn cardinality_is_estimated<F: Subject + Overlap>() {
 }
 
 /// 1 for the same, near 0 for nothing in common, in between for half, the same both ways.
-pub fn similarity_tells_like_from_unlike<F: Subject + Overlap>() {
+pub fn similarity_tells_like_from_unlike<F: Subject + SetOps>() {
     let make = |from| build::<F>(20_000, 0.01, &hashes(from, 1000));
     let (a, half, none) = (make(0), make(500), make(1000));
     let like = |x: &F, y: &F| x.similarity(y).expect("the same shape");

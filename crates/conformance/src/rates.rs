@@ -8,7 +8,7 @@
 //! bounds mean what they say. So: many seeds, few probes each.
 
 use tamis::plan::Shape;
-use tamis::{HashId, Hasher, Settings};
+use tamis::{HashId, KeyHasher, Settings};
 
 use crate::keys::{Form, Random};
 use crate::members::shape;
@@ -35,7 +35,7 @@ fn ask<F: Subject>(
     // Bit kinds count every key and all state the same; a table counts what it can tell apart.
     let mut known = (u64::MAX, 0.0);
     for _ in 0..seeds {
-        let hasher = Hasher::new(HashId::Fast, random.seed());
+        let hasher = KeyHasher::new(HashId::Fast, random.seed());
         let members = Form::Integers.hashes(&hasher, 0, keys);
         let filter = F::build(shape.clone(), &members[..]).expect("no more than it is for");
         if known.0 != filter.len() {
@@ -43,7 +43,7 @@ fn ask<F: Subject>(
         }
         answers.stated += known.1 / seeds as f64;
         let strangers = Form::Integers.hashes(&hasher, keys, probes);
-        filter.contains_each(&strangers, &mut out);
+        filter.contains_batch(&strangers, &mut out);
         answers.yeses += out.iter().filter(|yes| **yes).count() as u64;
     }
     answers
@@ -141,9 +141,9 @@ pub fn another_seed_makes_members_strangers<F: Subject>() {
         let mut yeses = 0;
         for pair in 0..pairs {
             let [a, b] = related_seeds(&mut random, pair);
-            let members = form.hashes(&Hasher::new(id, a), 0, KEYS);
+            let members = form.hashes(&KeyHasher::new(id, a), 0, KEYS);
             let filter = F::build(shape.clone(), &members[..]).expect("as many keys as it is for");
-            let others = form.hashes(&Hasher::new(id, b), 0, KEYS);
+            let others = form.hashes(&KeyHasher::new(id, b), 0, KEYS);
             yeses += others.iter().filter(|key| filter.contains(**key)).count() as u64;
         }
         let what = format!("{} {id:?} {form:?} under a related seed", F::KIND);

@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tamis::plan::solve;
-use tamis::{Goal, Hash, HashId, Hasher, Keyed, Means, Progress, Settings, Shape, Static};
+use tamis::{
+    BuildOptions, Goal, HashId, KeyHash, KeyHasher, Keyed, Progress, Settings, Shape, Static,
+};
 
 use crate::keys::{Form, Random};
 use crate::members::bytes;
@@ -16,11 +18,11 @@ pub fn order_and_copies_do_not_show<F: Subject + Static>() {
     let mut random = Random::new(61);
     for settings in variants::<F::Shape>() {
         for keys in [0, 1, 2, 17, 1000, 30_000, effort.times(100_000, 6_000_000)] {
-            let hasher = Hasher::new(HashId::Fast, random.seed());
+            let hasher = KeyHasher::new(HashId::Fast, random.seed());
             let mut members = Form::Integers.hashes(&hasher, 0, keys);
             let fit = |keys| solve::<F::Shape>(Goal::KeysFpr { keys, fpr: 0.01 }, &settings);
-            let build = |threads, members: &[Hash]| {
-                let means = Means::new().with_threads(threads);
+            let build = |threads, members: &[KeyHash]| {
+                let means = BuildOptions::new().with_threads(threads);
                 F::build_fitting(&means, fit, members).expect("there is a shape")
             };
             let once = build(1, &members);
@@ -49,7 +51,7 @@ pub fn fewer_keys_than_it_is_for_are_fine<F: Subject + Static>() {
             let goal = Goal::KeysFpr { keys: most, fpr: 0.01 };
             let shape = solve::<F::Shape>(goal, &settings).expect("there is a shape");
             for keys in [0, 1, most / 3, most - 1] {
-                let hasher = Hasher::new(HashId::Fast, random.seed());
+                let hasher = KeyHasher::new(HashId::Fast, random.seed());
                 let members = Form::Integers.hashes(&hasher, 0, keys);
                 let filter = F::build(shape.clone(), &members[..]).expect("room");
                 assert!(filter.len() == keys && *filter.shape() == shape);
@@ -62,7 +64,7 @@ pub fn fewer_keys_than_it_is_for_are_fine<F: Subject + Static>() {
 /// Whoever watches sees the number of placed keys grow to all of them.
 pub fn progress_ends_with_all_keys<F: Subject + Static>() {
     const KEYS: u64 = 50_000;
-    let hasher = Hasher::new(HashId::Fast, [63, 64]);
+    let hasher = KeyHasher::new(HashId::Fast, [63, 64]);
     let members = Form::Integers.hashes(&hasher, 0, KEYS);
     for threads in [1, 2] {
         let placed = AtomicU64::new(0);
@@ -70,7 +72,7 @@ pub fn progress_ends_with_all_keys<F: Subject + Static>() {
             assert_eq!(now.keys, KEYS);
             assert!(placed.swap(now.placed, Ordering::Relaxed) <= now.placed, "it went back");
         };
-        let means = Means::new().with_threads(threads).with_watcher(&watcher);
+        let means = BuildOptions::new().with_threads(threads).on_progress(&watcher);
         let fit = |keys| solve(Goal::KeysFpr { keys, fpr: 0.01 }, &Settings::default());
         F::build_fitting(&means, fit, &members[..]).expect("there is a shape");
         assert_eq!(placed.into_inner(), KEYS);
@@ -86,7 +88,7 @@ pub fn any_number_of_keys_is_placed<F: Subject + Static>() {
         let goal = Goal::KeysFpr { keys, fpr: 0.01 };
         let shape = solve::<F::Shape>(goal, &Settings::default()).expect("there is a shape");
         for _ in 0..repeats::<F>(effort.times(1, 10_000)) {
-            let hasher = Hasher::new(HashId::Fast, random.seed());
+            let hasher = KeyHasher::new(HashId::Fast, random.seed());
             let members = Form::Integers.hashes(&hasher, 0, keys);
             let filter = F::build(shape.clone(), &members[..]).expect("room");
             assert_eq!(filter.len(), keys);

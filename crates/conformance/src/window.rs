@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use tamis::{Filter, Hash, HashId, Hasher, Keyed, Limits, Settings, Shape, Window};
+use tamis::{Filter, HashId, KeyHash, KeyHasher, Keyed, Limits, Settings, Shape, Window};
 
 use crate::keys::{Form, Random};
 use crate::members::{bytes, shape};
@@ -24,10 +24,10 @@ fn timed<F: Subject>(keys: u64, ticks: u64) -> Option<F> {
     empty(keys, 0.01, &settings)
 }
 
-fn all_in<F: Filter>(filter: &F, keys: impl Iterator<Item = Hash>, what: &str) {
-    let keys: Vec<Hash> = keys.collect();
+fn all_in<F: Filter>(filter: &F, keys: impl Iterator<Item = KeyHash>, what: &str) {
+    let keys: Vec<KeyHash> = keys.collect();
     let mut out = vec![false; keys.len()];
-    filter.contains_each(&keys, &mut out);
+    filter.contains_batch(&keys, &mut out);
     assert!(!out.contains(&false), "{what}: a key of the window is denied in a batch");
     let denied = keys.iter().position(|key| !filter.contains(*key));
     assert_eq!(denied, None, "{what}: a key of the window is denied");
@@ -45,12 +45,12 @@ pub fn no_key_of_the_window_is_denied<F: Subject + Window>() {
         for (keys, fpr) in sizes {
             let Some(mut filter) = empty::<F>(keys, fpr, settings) else { continue };
             let by_keys = filter.window() == keys;
-            let hasher = Hasher::new(HashId::Fast, random.seed());
-            let mut window: VecDeque<Hash> = VecDeque::new();
+            let hasher = KeyHasher::new(HashId::Fast, random.seed());
+            let mut window: VecDeque<KeyHash> = VecDeque::new();
             // When each key was last pushed.
             let (mut last, mut pushed) = (HashMap::new(), 0u64);
             while pushed < pushes {
-                let run: Vec<Hash> = (0..1 + random.below(50))
+                let run: Vec<KeyHash> = (0..1 + random.below(50))
                     .map(|_| {
                         let old = random.below(2) == 0 && !window.is_empty();
                         let fresh = Form::Integers.hashes(&hasher, random.word() >> 20, 1)[0];
@@ -59,7 +59,7 @@ pub fn no_key_of_the_window_is_denied<F: Subject + Window>() {
                     .collect();
                 let mut seen = vec![false; run.len()];
                 if random.below(2) == 0 {
-                    filter.push_each(&run, &mut seen);
+                    filter.push_batch(&run, &mut seen);
                 } else {
                     seen.iter_mut().zip(&run).for_each(|(seen, key)| *seen = filter.push(*key));
                 }
@@ -88,7 +88,7 @@ pub fn no_key_of_the_window_is_denied<F: Subject + Window>() {
 
 /// The last of a window is seen again at the very last moment; with one key more it may not be.
 pub fn the_window_ends_where_it_says<F: Subject + Window>() {
-    let hasher = Hasher::new(HashId::Fast, [82, 83]);
+    let hasher = KeyHasher::new(HashId::Fast, [82, 83]);
     for keys in [1u64, 2, 7, 8, 9, 63, 64, 1000, 1001] {
         let mut filter = empty::<F>(keys, 1e-4, &Settings::default()).expect("within reach");
         assert_eq!(filter.window(), keys);
@@ -125,11 +125,11 @@ pub fn the_rate_holds_after_turnovers<F: Subject + Window>() {
         let mut stated = 0.0;
         for seed in 0..seeds {
             let mut filter = empty::<F>(KEYS, fpr, &Settings::default()).expect("within reach");
-            let hasher = Hasher::new(HashId::Fast, random.seed());
+            let hasher = KeyHasher::new(HashId::Fast, random.seed());
             // To a hundred turnovers and a part of a generation.
             let count = 100 * KEYS + seed % (filter.slack() + 1);
             let stream = Form::Integers.hashes(&hasher, 0, count);
-            stream.chunks(500).for_each(|run| filter.push_each(run, &mut [false; 500]));
+            stream.chunks(500).for_each(|run| filter.push_batch(run, &mut [false; 500]));
             let rate = filter.shape().fpr_at(filter.len());
             assert!(rate <= fpr, "{rate} where {fpr} was asked for");
             stated += rate / seeds as f64;
@@ -154,18 +154,18 @@ pub fn a_large_window_turns_over<F: Subject + Window>() {
     let mut random = effort.random(90);
     let keys = effort.times(10_000, 1_000_000);
     let mut filter = empty::<F>(keys, 0.01, &Settings::default()).expect("within reach");
-    let hasher = Hasher::new(HashId::Fast, random.seed());
+    let hasher = KeyHasher::new(HashId::Fast, random.seed());
     let (mut fresh, mut again) = (0, 0u64);
     let mut next = || {
         fresh += 1;
         hasher.int(fresh)
     };
     // The last keys, of which the oldest is replaced.
-    let mut window: Vec<Hash> = (0..keys).map(|_| next()).collect();
-    filter.push_each(&window, &mut vec![false; window.len()]);
+    let mut window: Vec<KeyHash> = (0..keys).map(|_| next()).collect();
+    filter.push_batch(&window, &mut vec![false; window.len()]);
     let mut oldest = 0;
     for _ in 0..100 * keys / 500 {
-        let run: [(Hash, bool); 500] = std::array::from_fn(|_| {
+        let run: [(KeyHash, bool); 500] = std::array::from_fn(|_| {
             let inside = random.below(2) == 0;
             let key = if inside { window[random.below(window.len())] } else { next() };
             window[oldest] = key;
@@ -173,7 +173,7 @@ pub fn a_large_window_turns_over<F: Subject + Window>() {
             (key, inside)
         });
         let mut seen = [false; 500];
-        filter.push_each(&run.map(|(key, _)| key), &mut seen);
+        filter.push_batch(&run.map(|(key, _)| key), &mut seen);
         for ((_, inside), seen) in run.into_iter().zip(seen) {
             assert!(seen || !inside, "a key of the last {keys} came again, unnoticed");
             again += u64::from(inside);
@@ -186,9 +186,9 @@ pub fn a_large_window_turns_over<F: Subject + Window>() {
 
     let forgotten = fresh - keys..fresh;
     let most = keys + filter.slack();
-    let rest: Vec<Hash> =
+    let rest: Vec<KeyHash> =
         (fresh..fresh + most).map(|number| hasher.int(1 << 40 | number)).collect();
-    filter.push_each(&rest, &mut vec![false; rest.len()]);
+    filter.push_batch(&rest, &mut vec![false; rest.len()]);
     assert!(filter.len() <= most, "{} keys of {most}", filter.len());
     filter.validate().expect("a sound filter");
     let stated = filter.shape().fpr_at(filter.len());
@@ -203,7 +203,7 @@ pub fn a_large_window_turns_over<F: Subject + Window>() {
 
 /// Through a file at any point of a generation, and on as if nothing had happened.
 pub fn a_file_in_mid_window_goes_on<F: Subject + Window>() {
-    let hasher = Hasher::new(HashId::Fast, [85, 86]);
+    let hasher = KeyHasher::new(HashId::Fast, [85, 86]);
     let mut filter = empty::<F>(300, 0.01, &Settings::default()).expect("within reach");
     let stream = Form::Integers.hashes(&hasher, 0, 3000);
     for (at, key) in stream.iter().enumerate() {
@@ -231,7 +231,7 @@ pub fn time_is_kept<F: Subject + Window>() {
     assert_eq!(filter.window(), TICKS);
     let (most, mut now) = (TICKS + filter.slack(), 1_000_000u64);
     filter.advance(now);
-    let mut pushed: VecDeque<(u64, Hash)> = VecDeque::new();
+    let mut pushed: VecDeque<(u64, KeyHash)> = VecDeque::new();
     let (mut asked, mut ghosts) = (0u64, 0u64);
     for step in 0..40_000 {
         if random.below(2) == 0 {
@@ -267,11 +267,11 @@ pub fn time_is_kept<F: Subject + Window>() {
 /// is over all is well again.
 pub fn a_crowd_is_not_denied<F: Subject + Window>() {
     let Some(mut filter) = timed::<F>(500, 1000) else { return };
-    let hasher = Hasher::new(HashId::Fast, [88, 89]);
+    let hasher = KeyHasher::new(HashId::Fast, [88, 89]);
     let crowd = Form::Integers.hashes(&hasher, 0, 5000);
     filter.advance(5000);
     for run in crowd.chunks(100) {
-        filter.push_each(run, &mut [false; 100]);
+        filter.push_batch(run, &mut [false; 100]);
     }
     filter.advance(5999);
     all_in(&filter, crowd.iter().copied(), "in a crowd");

@@ -1,6 +1,6 @@
 //! Every registered filter under a counting allocator.
 
-use conformance::allocation::{self, Counting};
+use tamis_conformance::allocation::{self, Counting};
 
 #[global_allocator]
 static COUNTING: Counting = Counting;

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use conformance::files::{denying_file_is_kept, testdata};
 use tamis::{AnyFilter, Keyed, Limits};
+use tamis_conformance::files::{denying_file_is_kept, testdata};
 
 #[test]
 fn a_golden_file_with_denied_keys_is_kept() {

@@ -1,5 +1,5 @@
 //! Every registered filter against everything that it claims.
 
-use conformance::suite;
+use tamis_conformance::suite;
 
 tamis::registry!(suite);

@@ -1,8 +1,8 @@
 //! Every instruction set answers as the portable code does.
 
-use bits::Words;
-use bits::simd::{BLOCK_WORDS, Isa, contains_each, insert_each};
-use conformance::Effort;
+use tamis_bits::Words;
+use tamis_bits::simd::{BLOCK_WORDS, Isa, contains_batch, insert_batch};
+use tamis_conformance::Effort;
 
 #[test]
 fn every_instruction_set_sets_and_sees_the_same_bits() {
@@ -17,8 +17,8 @@ fn every_instruction_set_sets_and_sees_the_same_bits() {
             let [portable, tested] = [Isa::Generic, isa].map(|isa| {
                 let mut words = Words::zeroed(BLOCKS * BLOCK_WORDS).expect("memory");
                 let mut out = vec![false; BATCH];
-                insert_each(isa, words.to_mut(), &items[..BATCH / 2], place);
-                contains_each(isa, &words, &items, place, &mut out);
+                insert_batch(isa, words.to_mut(), &items[..BATCH / 2], place);
+                contains_batch(isa, &words, &items, place, &mut out);
                 (words, out)
             });
             assert!(portable == tested, "{isa:?} differs");

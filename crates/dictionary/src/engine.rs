@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tamis::{Goal, Hash, Hasher, Repair, Settings, Shape, plan};
+use tamis::{Goal, KeyHash, KeyHasher, Repair, Settings, Shape, plan};
 
 use crate::dictionary::{Audit, Entries, Guard, Op, Options, Policy};
 use crate::error::Error;
@@ -27,7 +27,7 @@ struct Look {
 /// What all threads share.
 pub(crate) struct Engine<F: Guard, S> {
     pub(crate) store: S,
-    hasher: Hasher,
+    hasher: KeyHasher,
     fpr: f64,
     cut: u32,
     shards: Vec<Shard<F>>,
@@ -81,7 +81,7 @@ impl<F: Guard, S: Store> Engine<F, S> {
             let cut = (options.keys / SHARD_KEYS).max(1).ilog2().clamp(MIN_CUT, MAX_CUT);
             let state = State {
                 kind: F::KIND.id(),
-                hasher: Hasher::random(options.hash),
+                hasher: KeyHasher::random(options.hash),
                 keys: options.keys,
                 fpr: options.fpr,
                 cut,
@@ -239,12 +239,18 @@ impl<F: Guard, S: Store> Engine<F, S> {
     }
 
     /// The members of a range of `hi`.
-    fn members(&self, range: RangeInclusive<u64>, into: &mut Vec<Hash>) -> Result<(), Error> {
+    fn members(&self, range: RangeInclusive<u64>, into: &mut Vec<KeyHash>) -> Result<(), Error> {
         self.store.keys(range, &mut |key| into.push(self.place(key).local))
     }
 
     /// Denies a stranger, given the members around it, unless they may have changed.
-    fn repair(&self, place: Place, ticket: Ticket, range: &RangeInclusive<u64>, members: &[Hash]) {
+    fn repair(
+        &self,
+        place: Place,
+        ticket: Ticket,
+        range: &RangeInclusive<u64>,
+        members: &[KeyHash],
+    ) {
         let shard = &self.shards[place.shard];
         let part = &mut *shard.part_mut();
         let (turned, all) = (part.turned(place.local), part.all_turned(members));
@@ -466,7 +472,7 @@ impl<F: Guard, S: Store> Engine<F, S> {
         add(&shard.counters.reads_filter);
         let mut members = Vec::new();
         self.members(global(number, self.cut, &(0..=u64::MAX)), &mut members)?;
-        let doubtful: Vec<Hash> = {
+        let doubtful: Vec<KeyHash> = {
             let part = shard.part();
             part.doubtful.iter().filter(|key| !members.contains(key)).copied().collect()
         };
@@ -475,7 +481,7 @@ impl<F: Guard, S: Store> Engine<F, S> {
     }
 
     /// Makes a shard of these keys.
-    fn fill(&self, number: usize, least: u64, keys: &[Hash]) -> Result<(), Error> {
+    fn fill(&self, number: usize, least: u64, keys: &[KeyHash]) -> Result<(), Error> {
         let count = keys.len() as u64;
         let usual = room(lock(&self.state).keys as f64 / self.shards.len() as f64);
         let most = if count <= usual { usual } else { count + count / 4 }.max(least);
@@ -505,7 +511,7 @@ impl<F: Guard, S: Store> Engine<F, S> {
         add(&self.shards[0].counters.reads_filter);
         let (mut keys, mut number, mut total) = (Vec::new(), 0, 0u64);
         let mut filled = Ok(());
-        let mut fill_to = |next: usize, keys: &mut Vec<Hash>| {
+        let mut fill_to = |next: usize, keys: &mut Vec<KeyHash>| {
             while number < next {
                 let made = self.fill(number, 0, keys);
                 filled = std::mem::replace(&mut filled, Ok(())).and(made);

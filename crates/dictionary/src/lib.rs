@@ -1,7 +1,7 @@
 //! An exact dictionary with an adaptive filter in front of a real store.
 //!
 //! ```
-//! use dictionary::{Dictionary, Layout, Options, store::RedbStore};
+//! use tamis_dictionary::{Dictionary, Layout, Options, store::RedbStore};
 //! use tamis::Broom;
 //!
 //! # let folder = tempfile::tempdir()?;

@@ -22,7 +22,7 @@ use std::sync::{
     Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
 };
 
-use tamis::{Build, Filter, Hash, Hashes, Insert, Remove};
+use tamis::{Build, Filter, Hashes, Insert, KeyHash, Remove};
 
 use crate::stats::{Counters, Window};
 
@@ -44,7 +44,7 @@ pub(crate) struct Part<F> {
     version: u64,
     /// One of them is under way.
     writing: bool,
-    pub(crate) doubtful: BTreeSet<Hash>,
+    pub(crate) doubtful: BTreeSet<KeyHash>,
     /// Since it was saved.
     pub(crate) changed: bool,
 }
@@ -58,7 +58,7 @@ pub(crate) struct Made<F> {
 
 impl<F: Build> Made<F> {
     /// A filter of these keys, under a turn of its own.
-    pub(crate) fn build(shape: F::Shape, keys: &[Hash]) -> Result<Self, tamis::Error> {
+    pub(crate) fn build(shape: F::Shape, keys: &[KeyHash]) -> Result<Self, tamis::Error> {
         let turn = RandomState::new().hash_one(0u64);
         let keys = Hashes::new(keys.iter().map(|key| turned(*key, turn)));
         Ok(Self { filter: F::build(shape, keys)?, turn })
@@ -66,11 +66,11 @@ impl<F: Build> Made<F> {
 }
 
 /// One bijection of 64 bits for each turn.
-fn turned(key: Hash, turn: u64) -> Hash {
+fn turned(key: KeyHash, turn: u64) -> KeyHash {
     let mut lo = key.lo.wrapping_add(turn);
     lo = (lo ^ lo >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
     lo = (lo ^ lo >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
-    Hash { lo: lo ^ lo >> 32, ..key }
+    KeyHash { lo: lo ^ lo >> 32, ..key }
 }
 
 /// Proof that no write was under way.
@@ -79,18 +79,18 @@ pub(crate) struct Ticket(u64);
 
 impl<F> Part<F> {
     /// The hash that the filter knows a key by.
-    pub(crate) fn turned(&self, key: Hash) -> Hash {
+    pub(crate) fn turned(&self, key: KeyHash) -> KeyHash {
         turned(key, self.turn)
     }
 
     /// Those of the members and, if they are not among them, of the doubtful.
-    pub(crate) fn all_turned(&self, members: &[Hash]) -> Vec<Hash> {
+    pub(crate) fn all_turned(&self, members: &[KeyHash]) -> Vec<KeyHash> {
         let doubtful = self.doubtful.iter().filter(|key| !members.contains(key));
         members.iter().chain(doubtful).map(|key| self.turned(*key)).collect()
     }
 
     /// Whether the key may be in the store.
-    pub(crate) fn may_have(&self, key: Hash) -> bool
+    pub(crate) fn may_have(&self, key: KeyHash) -> bool
     where
         F: Filter,
     {
@@ -121,7 +121,7 @@ impl<F> Part<F> {
     }
 
     /// Lets a key in; if there is no room for it, all keys, until the filter is made anew.
-    pub(crate) fn insert(&mut self, key: Hash)
+    pub(crate) fn insert(&mut self, key: KeyHash)
     where
         F: Insert,
     {
@@ -133,7 +133,7 @@ impl<F> Part<F> {
         }
     }
 
-    pub(crate) fn remove(&mut self, key: Hash)
+    pub(crate) fn remove(&mut self, key: KeyHash)
     where
         F: Remove,
     {
@@ -144,7 +144,7 @@ impl<F> Part<F> {
     }
 
     /// Lets a key in that the store may have or not.
-    pub(crate) fn doubt(&mut self, key: Hash)
+    pub(crate) fn doubt(&mut self, key: KeyHash)
     where
         F: Insert,
     {
@@ -154,7 +154,7 @@ impl<F> Part<F> {
     }
 
     /// Takes a key from the doubtful; whether it was one.
-    pub(crate) fn settle(&mut self, key: Hash) -> bool {
+    pub(crate) fn settle(&mut self, key: KeyHash) -> bool {
         self.doubtful.remove(&key)
     }
 }
@@ -205,12 +205,12 @@ pub(crate) struct Place {
     /// In the whole.
     pub(crate) hi: u64,
     /// In the shard, before its turn.
-    pub(crate) local: Hash,
+    pub(crate) local: KeyHash,
 }
 
 impl Place {
-    pub(crate) fn new(hash: Hash, cut: u32) -> Self {
-        let local = Hash { hi: hash.hi.rotate_left(cut), ..hash };
+    pub(crate) fn new(hash: KeyHash, cut: u32) -> Self {
+        let local = KeyHash { hi: hash.hi.rotate_left(cut), ..hash };
         Self { shard: (hash.hi >> (64 - cut)) as usize, hi: hash.hi, local }
     }
 }
@@ -229,7 +229,7 @@ mod tests {
     fn ranges_of_a_shard_hold_its_keys() {
         for cut in [4, 10] {
             for hi in [0, 1, u64::MAX, 0x1234_5678_9abc_def0, 0xfff0_0000_0000_0001] {
-                let place = Place::new(Hash { hi, lo: 9 }, cut);
+                let place = Place::new(KeyHash { hi, lo: 9 }, cut);
                 let around = place.local.hi & !0xffff..=place.local.hi | 0xffff;
                 assert!(global(place.shard, cut, &around).contains(&hi));
                 assert!(global(place.shard, cut, &(0..=u64::MAX)).contains(&hi));

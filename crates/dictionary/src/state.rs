@@ -12,7 +12,7 @@
 //! else is made anew from the store. The seed is here: whoever can read the store can choose keys that
 //! pass for others.
 
-use tamis::{HashId, Hasher, Keyed, Limits, Stored};
+use tamis::{HashId, KeyHasher, Keyed, Limits, Stored};
 
 use crate::error::Error;
 use crate::shard::Made;
@@ -36,7 +36,7 @@ pub(crate) const MAX_CUT: u32 = 10;
 pub(crate) struct State {
     /// The filter's number in the registry.
     pub(crate) kind: u16,
-    pub(crate) hasher: Hasher,
+    pub(crate) hasher: KeyHasher,
     /// Keys that it was made for.
     pub(crate) keys: u64,
     pub(crate) fpr: f64,
@@ -95,7 +95,7 @@ impl State {
         let (Ok(kind), Ok(hash)) = (u16::try_from(kind), u16::try_from(hash)) else {
             return Err(corrupt);
         };
-        let hasher = Hasher::new(HashId::from_id(hash)?, [first, second]);
+        let hasher = KeyHasher::new(HashId::from_id(hash)?, [first, second]);
         let Some(cut) = (MIN_CUT..=MAX_CUT).find(|known| u64::from(*known) == cut) else {
             return Err(corrupt);
         };
@@ -118,7 +118,7 @@ pub(crate) fn shard_note(number: usize) -> String {
 
 /// A part of the filter as it is noted; gives the filter back.
 pub(crate) fn save_shard<F: Stored>(
-    hasher: Hasher,
+    hasher: KeyHasher,
     made: Made<F>,
     generation: u64,
     number: usize,
@@ -133,7 +133,7 @@ pub(crate) fn save_shard<F: Stored>(
 /// The part of the filter that was noted, or what is wrong with it.
 pub(crate) fn read_shard<F: Stored>(
     bytes: &[u8],
-    hasher: &Hasher,
+    hasher: &KeyHasher,
     generation: u64,
     number: usize,
 ) -> Result<Made<F>, String> {
@@ -177,7 +177,7 @@ mod tests {
     fn a_state_comes_back_and_damage_is_told() {
         let state = State {
             kind: 19,
-            hasher: Hasher::new(HashId::Secure, [1, 2]),
+            hasher: KeyHasher::new(HashId::Secure, [1, 2]),
             keys: 1000,
             fpr: 0.01,
             cut: MIN_CUT,

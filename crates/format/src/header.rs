@@ -70,7 +70,7 @@ impl Header {
 pub(crate) fn checksum<'a>(parts: impl IntoIterator<Item = &'a [u64]>) -> u64 {
     let mut hash = Xxh3Default::new();
     for part in parts {
-        let _ = bits::each_le_chunk(part, |bytes| {
+        let _ = tamis_bits::each_le_chunk(part, |bytes| {
             hash.update(bytes);
             Ok::<_, std::convert::Infallible>(())
         });

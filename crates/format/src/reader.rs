@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 use std::vec;
 
-use bits::{Mapping, Words};
+use tamis_bits::{Mapping, Words};
 
 use crate::error::Error;
 use crate::header::{

@@ -66,7 +66,7 @@ fn len(pieces: &Pieces<'_>) -> u64 {
 }
 
 fn put(out: &mut impl Write, words: &[u64]) -> io::Result<()> {
-    bits::each_le_chunk(words, |bytes| out.write_all(bytes))
+    tamis_bits::each_le_chunk(words, |bytes| out.write_all(bytes))
 }
 
 fn pad(out: &mut impl Write, written: u64) -> io::Result<()> {

@@ -8,14 +8,14 @@
 //! before the threshold: there is nothing to learn. Two methods that guess well are not.
 //!
 //! ```
-//! use ksat::{Formula, Outcome, Settings, Watch, solve};
+//! use tamis_ksat::{Formula, Outcome, Settings, Watch, solve};
 //!
 //! let formula = Formula::from_clauses([[1, -2, 3], [-1, 2, 3], [-3, 1, 2]])?;
 //! match solve(&formula, &Settings::default(), &Watch::default()) {
 //!     Outcome::Solved(solution) => assert_eq!(formula.unsatisfied(&solution.assignment), 0),
 //!     Outcome::GaveUp(how_far) => panic!("{how_far:?}"),
 //! }
-//! # Ok::<(), ksat::Error>(())
+//! # Ok::<(), tamis_ksat::Error>(())
 //! ```
 //!
 //! # How

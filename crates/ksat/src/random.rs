@@ -1,6 +1,6 @@
 //! Random numbers, and random formulas made of them.
 
-use bits::range::{mix, scale};
+use tamis_bits::range::{mix, scale};
 
 use crate::formula::{Error, Formula};
 

@@ -19,7 +19,7 @@
 //! Schoening (SAT 2014). There the counts are cached for k > 3 only; here the cost of a flip is so
 //! even that it is done for all. How many clauses a flip would *make* plays no part, as in theirs.
 
-use bits::range::scale;
+use tamis_bits::range::scale;
 
 use crate::formula::{Formula, Occurrences};
 use crate::random::Rng;

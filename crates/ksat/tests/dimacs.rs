@@ -2,7 +2,7 @@
 
 use std::io::{self, BufReader, Read};
 
-use ksat::{Clauses, Formula};
+use tamis_ksat::{Clauses, Formula};
 
 fn read(text: &str) -> Result<Formula, String> {
     Formula::read(text.as_bytes()).map_err(|error| error.to_string())

@@ -1,7 +1,7 @@
 //! CaDiCaL, which can tell that there is no solution, beside our solver, which cannot.
 
 use cadical::Solver;
-use ksat::{Clauses, Formula, Outcome, Settings, Watch, Why, solve};
+use tamis_ksat::{Clauses, Formula, Outcome, Settings, Watch, Why, solve};
 
 /// Whether there is a solution.
 fn satisfiable(formula: &Formula) -> bool {

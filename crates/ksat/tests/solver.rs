@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ksat::{
+use tamis_ksat::{
     Clauses, Decimation, Fall, Formula, Lean, Outcome, Plan, Progress, Settings, Watch, Why, solve,
 };
 

@@ -97,7 +97,7 @@ macro_rules! define_kinds {
             #[allow(unused_variables)]
             pub fn build_fitting(
                 self,
-                means: &Means<'_>,
+                means: &BuildOptions<'_>,
                 goal: impl FnOnce(u64) -> Result<Goal, Error>,
                 settings: &Settings,
                 keys: impl KeySource,
@@ -116,7 +116,7 @@ macro_rules! define_kinds {
             #[allow(unused_variables)]
             pub fn build_map(
                 self,
-                means: &Means<'_>,
+                means: &BuildOptions<'_>,
                 goal: impl FnOnce(u64) -> Result<Goal, Error>,
                 settings: &Settings,
                 entries: impl EntrySource,
@@ -158,13 +158,13 @@ macro_rules! define_kinds {
 
             /// Whether the key may be a member. *No* is certain.
             #[inline]
-            pub fn contains(&self, key: Hash) -> bool {
+            pub fn contains(&self, key: KeyHash) -> bool {
                 match self { $( Self::$type(filter) => filter.contains(key), )* }
             }
 
-            /// Answers many keys at once: see [`Filter::contains_each`].
-            pub fn contains_each(&self, keys: &[Hash], out: &mut [bool]) {
-                match self { $( Self::$type(filter) => filter.contains_each(keys, out), )* }
+            /// Answers many keys at once: see [`Filter::contains_batch`].
+            pub fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
+                match self { $( Self::$type(filter) => filter.contains_batch(keys, out), )* }
             }
 
             /// Keys in it: see [`Filter::len`].
@@ -214,16 +214,16 @@ macro_rules! define_kinds {
             }
 
             /// Adds a key, where the kind can.
-            pub fn insert(&mut self, key: Hash) -> Result<(), Error> {
-                self.insert_each(&[key])
+            pub fn insert(&mut self, key: KeyHash) -> Result<(), Error> {
+                self.insert_batch(&[key])
             }
 
-            /// Adds keys, where the kind can: see [`Insert::insert_each`].
+            /// Adds keys, where the kind can: see [`Insert::insert_batch`].
             #[allow(unused_variables)]
-            pub fn insert_each(&mut self, keys: &[Hash]) -> Result<(), Error> {
+            pub fn insert_batch(&mut self, keys: &[KeyHash]) -> Result<(), Error> {
                 match self { $(
                     Self::$type(filter) => define_kinds!(@if insert in [$($can)*] {
-                        let inserted = filter.insert_each(keys);
+                        let inserted = filter.insert_batch(keys);
                         inserted.map_err(|Full| Error::Full { keys: filter.shape().keys() })
                     } $type Insert),
                 )* }
@@ -231,7 +231,7 @@ macro_rules! define_kinds {
 
             /// Removes a key, where the kind can: see [`Remove::remove`].
             #[allow(unused_variables)]
-            pub fn remove(&mut self, key: Hash) -> Result<bool, Error> {
+            pub fn remove(&mut self, key: KeyHash) -> Result<bool, Error> {
                 match self { $(
                     Self::$type(filter) => {
                         define_kinds!(@if remove in [$($can)*] { Ok(filter.remove(key)) } $type Remove)
@@ -241,7 +241,7 @@ macro_rules! define_kinds {
 
             /// How often a key is in, where the kind can tell: see [`Count::count`].
             #[allow(unused_variables)]
-            pub fn count(&self, key: Hash) -> Result<u64, Error> {
+            pub fn count(&self, key: KeyHash) -> Result<u64, Error> {
                 match self { $(
                     Self::$type(filter) => {
                         define_kinds!(@if count in [$($can)*] { Ok(filter.count(key)) } $type Count)
@@ -261,7 +261,7 @@ macro_rules! define_kinds {
 
             /// A key's value, where the kind has values: see [`Map::get`].
             #[allow(unused_variables)]
-            pub fn get(&self, key: Hash) -> Result<Option<u64>, Error> {
+            pub fn get(&self, key: KeyHash) -> Result<Option<u64>, Error> {
                 match self { $(
                     Self::$type(filter) => {
                         define_kinds!(@if map in [$($can)*] { Ok(filter.get(key)) } $type Map)
@@ -269,13 +269,13 @@ macro_rules! define_kinds {
                 )* }
             }
 
-            /// The values of many keys, where the kind has values: see [`Map::get_each`].
+            /// The values of many keys, where the kind has values: see [`Map::get_batch`].
             #[allow(unused_variables)]
-            pub fn get_each(&self, keys: &[Hash], out: &mut [Option<u64>]) -> Result<(), Error> {
+            pub fn get_batch(&self, keys: &[KeyHash], out: &mut [Option<u64>]) -> Result<(), Error> {
                 match self { $(
                     Self::$type(filter) => {
                         define_kinds!(@if map in [$($can)*] {
-                            filter.get_each(keys, out);
+                            filter.get_batch(keys, out);
                             Ok(())
                         } $type Map)
                     }
@@ -284,7 +284,7 @@ macro_rules! define_kinds {
 
             /// Gives a key another value, where the kind has values: see [`Map::set`].
             #[allow(unused_variables)]
-            pub fn set(&mut self, key: Hash, value: u64) -> Result<Option<u64>, Error> {
+            pub fn set(&mut self, key: KeyHash, value: u64) -> Result<Option<u64>, Error> {
                 match self { $(
                     Self::$type(filter) => {
                         define_kinds!(@if map in [$($can)*] { filter.set(key, value) } $type Map)
@@ -305,7 +305,7 @@ macro_rules! define_kinds {
             /// Where members lie that a repair must know, where the kind adapts: see
             /// [`Adapt::suspects`].
             #[allow(unused_variables)]
-            pub fn suspects(&self, key: Hash) -> Result<RangeInclusive<u64>, Error> {
+            pub fn suspects(&self, key: KeyHash) -> Result<RangeInclusive<u64>, Error> {
                 match self { $(
                     Self::$type(filter) => {
                         define_kinds!(@if adapt in [$($can)*] { Ok(filter.suspects(key)) } $type Adapt)
@@ -315,7 +315,7 @@ macro_rules! define_kinds {
 
             /// Makes it deny a stranger, where the kind adapts: see [`Adapt::adapt`].
             #[allow(unused_variables)]
-            pub fn adapt(&mut self, stranger: Hash, members: &[Hash]) -> Result<Repair, Error> {
+            pub fn adapt(&mut self, stranger: KeyHash, members: &[KeyHash]) -> Result<Repair, Error> {
                 match self { $(
                     Self::$type(filter) => define_kinds!(@if adapt in [$($can)*] {
                         Ok(filter.adapt(stranger, members))
@@ -335,7 +335,7 @@ macro_rules! define_kinds {
 
             /// Renews these members, where the kind adapts: see [`Adapt::renew`].
             #[allow(unused_variables)]
-            pub fn renew(&mut self, members: &[Hash]) -> Result<(), Error> {
+            pub fn renew(&mut self, members: &[KeyHash]) -> Result<(), Error> {
                 match self { $(
                     Self::$type(filter) => define_kinds!(@if adapt in [$($can)*] {
                         filter.renew(members);
@@ -345,12 +345,12 @@ macro_rules! define_kinds {
             }
 
             /// Takes keys and lets go of old ones, where the kind has a window: see
-            /// [`Window::push_each`].
+            /// [`Window::push_batch`].
             #[allow(unused_variables)]
-            pub fn push_each(&mut self, keys: &[Hash], seen: &mut [bool]) -> Result<(), Error> {
+            pub fn push_batch(&mut self, keys: &[KeyHash], seen: &mut [bool]) -> Result<(), Error> {
                 match self { $(
                     Self::$type(filter) => define_kinds!(@if window in [$($can)*] {
-                        filter.push_each(keys, seen);
+                        filter.push_batch(keys, seen);
                         Ok(())
                     } $type Window),
                 )* }
@@ -379,34 +379,34 @@ macro_rules! define_kinds {
                 }
             }
 
-            /// Keeps what may be in both, where the kind can: see [`Overlap::intersect`].
+            /// Keeps what may be in both, where the kind can: see [`SetOps::intersect`].
             #[allow(unused_variables)]
             pub fn intersect(&mut self, other: &Self) -> Result<(), Error> {
                 match (self, other) {
                     $( (Self::$type(filter), Self::$type(other)) => {
-                        define_kinds!(@if overlap in [$($can)*] { filter.intersect(other) } $type Overlap)
+                        define_kinds!(@if set_ops in [$($can)*] { filter.intersect(other) } $type SetOps)
                     } )*
                     #[allow(unreachable_patterns)]
                     _ => Err(Error::Mismatch { what: "kind" }),
                 }
             }
 
-            /// Distinct keys, estimated, where the kind can tell: see [`Overlap::cardinality`].
+            /// Distinct keys, estimated, where the kind can tell: see [`SetOps::cardinality`].
             #[allow(unused_variables)]
             pub fn cardinality(&self) -> Result<f64, Error> {
                 match self { $(
                     Self::$type(filter) => {
-                        define_kinds!(@if overlap in [$($can)*] { Ok(filter.cardinality()) } $type Overlap)
+                        define_kinds!(@if set_ops in [$($can)*] { Ok(filter.cardinality()) } $type SetOps)
                     }
                 )* }
             }
 
-            /// How alike both are, where the kind can tell: see [`Overlap::similarity`].
+            /// How alike both are, where the kind can tell: see [`SetOps::similarity`].
             #[allow(unused_variables)]
             pub fn similarity(&self, other: &Self) -> Result<f64, Error> {
                 match (self, other) {
                     $( (Self::$type(filter), Self::$type(other)) => {
-                        define_kinds!(@if overlap in [$($can)*] { filter.similarity(other) } $type Overlap)
+                        define_kinds!(@if set_ops in [$($can)*] { filter.similarity(other) } $type SetOps)
                     } )*
                     #[allow(unreachable_patterns)]
                     _ => Err(Error::Mismatch { what: "kind" }),
@@ -421,8 +421,8 @@ macro_rules! define_kinds {
     (@capability remove) => { Capability::Remove };
     (@capability count) => { Capability::Count };
     (@capability merge) => { Capability::Merge };
-    (@capability overlap) => { Capability::Overlap };
-    (@capability overload) => { Capability::Overload };
+    (@capability set_ops) => { Capability::SetOps };
+    (@capability overfill) => { Capability::Overfill };
     (@capability grow) => { Capability::Grow };
     (@capability window) => { Capability::Window };
     (@capability adapt) => { Capability::Adapt };
@@ -434,20 +434,20 @@ macro_rules! define_kinds {
     (@claim remove $type:ident) => { { const fn is<T: Remove>() {} is::<$type>(); } };
     (@claim count $type:ident) => { { const fn is<T: Count>() {} is::<$type>(); } };
     (@claim merge $type:ident) => { { const fn is<T: Merge>() {} is::<$type>(); } };
-    (@claim overlap $type:ident) => { { const fn is<T: Overlap>() {} is::<$type>(); } };
+    (@claim set_ops $type:ident) => { { const fn is<T: SetOps>() {} is::<$type>(); } };
     (@claim map $type:ident) => { { const fn is<T: Map>() {} is::<$type>(); } };
     (@claim grow $type:ident) => { { const fn is<T: Grow>() {} is::<$type>(); } };
     (@claim window $type:ident) => { { const fn is<T: Window>() {} is::<$type>(); } };
     (@claim adapt $type:ident) => { { const fn is<T: Adapt>() {} is::<$type>(); } };
     (@claim static $type:ident) => { { const fn is<T: Static>() {} is::<$type>(); } };
-    (@claim overload $type:ident) => { { const fn is<T: Overload>() {} is::<$type>(); } };
+    (@claim overfill $type:ident) => { { const fn is<T: Overfill>() {} is::<$type>(); } };
 
     // The body where the capability is among those claimed, a refusal where it is not.
     (@if insert in [insert $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
     (@if remove in [remove $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
     (@if count in [count $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
     (@if merge in [merge $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
-    (@if overlap in [overlap $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
+    (@if set_ops in [set_ops $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
     (@if map in [map $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
     (@if grow in [grow $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
     (@if window in [window $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };

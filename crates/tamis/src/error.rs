@@ -22,7 +22,7 @@ pub enum Error {
         most: u64,
     },
     /// No shape of this kind meets the goal.
-    Unreachable {
+    Infeasible {
         /// What stands in the way.
         why: &'static str,
     },
@@ -54,7 +54,7 @@ pub enum Error {
     },
     /// One key is told two things that cannot both hold.
     Conflict {
-        /// The key's [`Hash::hi`](crate::Hash).
+        /// The key's [`KeyHash::hi`](crate::KeyHash).
         digest: u64,
         /// What it is told.
         what: &'static str,
@@ -72,7 +72,7 @@ pub enum Error {
         bytes: u64,
     },
     /// The limit of memory does not do for this build.
-    Tight {
+    MemoryLimit {
         /// The limit.
         limit: u64,
         /// What would do.
@@ -102,9 +102,9 @@ pub enum Error {
         name: String,
     },
     /// The file is not what it should be.
-    File(format::Error),
+    File(tamis_format::Error),
     /// The keys could not be read.
-    Keys(Box<dyn std::error::Error + Send + Sync>),
+    Source(Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl fmt::Display for Error {
@@ -116,7 +116,7 @@ impl fmt::Display for Error {
             Self::Limit { what, asked, most } => {
                 write!(f, "{asked} {what} asked for, at most {most} allowed")
             }
-            Self::Unreachable { why } => write!(f, "no such filter: {why}"),
+            Self::Infeasible { why } => write!(f, "no such filter: {why}"),
             Self::Setting { name, value, takes } => {
                 write!(f, "setting {name}={value}: it takes {takes}")
             }
@@ -134,7 +134,7 @@ impl fmt::Display for Error {
                 write!(f, "the value {value} takes more than the {bits} bits that there are")
             }
             Self::Memory { bytes } => write!(f, "{bytes} bytes of memory could not be had"),
-            Self::Tight { limit, needs } => {
+            Self::MemoryLimit { limit, needs } => {
                 write!(f, "{limit} bytes of memory are too few for this build: {needs} would do")
             }
             Self::Stopped { why, placed, keys } => {
@@ -145,7 +145,7 @@ impl fmt::Display for Error {
             }
             Self::Unknown { what, name } => write!(f, "no {what} is called {name}"),
             Self::File(error) => write!(f, "{error}"),
-            Self::Keys(error) => write!(f, "{error}"),
+            Self::Source(error) => write!(f, "{error}"),
         }
     }
 }
@@ -154,21 +154,21 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::File(error) => Some(error),
-            Self::Keys(error) => Some(error.as_ref()),
+            Self::Source(error) => Some(error.as_ref()),
             Self::Scratch { error, .. } => Some(error),
             _ => None,
         }
     }
 }
 
-impl From<format::Error> for Error {
-    fn from(error: format::Error) -> Self {
+impl From<tamis_format::Error> for Error {
+    fn from(error: tamis_format::Error) -> Self {
         Self::File(error)
     }
 }
 
-impl From<bits::OutOfMemory> for Error {
-    fn from(error: bits::OutOfMemory) -> Self {
+impl From<tamis_bits::OutOfMemory> for Error {
+    fn from(error: tamis_bits::OutOfMemory) -> Self {
         Self::Memory { bytes: error.bytes }
     }
 }

@@ -1,6 +1,6 @@
 //! The traits: what a filter is, and what else it may be able to do.
 //!
-//! Filters deal in [`Hash`]es. [`Keyed`](crate::Keyed) puts a hasher in front of one and deals in
+//! Filters deal in [`KeyHash`]es. [`Keyed`](crate::Keyed) puts a hasher in front of one and deals in
 //! keys; [`AnyFilter`](crate::AnyFilter) is a filter whose kind is known only when the program runs.
 
 use std::fmt;
@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use format::{Reader, Writer};
+use tamis_format::{Reader, Writer};
 
 use crate::error::{Error, Full};
-use crate::hash::Hash;
+use crate::hash::KeyHash;
 use crate::plan::{Figures, Shape};
 
 /// A set that may say yes to a stranger, and never says no to a member.
@@ -24,7 +24,7 @@ pub trait Filter {
     fn shape(&self) -> &Self::Shape;
 
     /// Whether the key may be a member. *No* is certain.
-    fn contains(&self, key: Hash) -> bool;
+    fn contains(&self, key: KeyHash) -> bool;
 
     /// Keys in it, as it counts them: a kind that only sets bits counts every insertion, a table
     /// counts its entries.
@@ -40,7 +40,7 @@ pub trait Filter {
     ///
     /// # Panics
     /// If `out` is shorter than `keys`.
-    fn contains_each(&self, keys: &[Hash], out: &mut [bool]) {
+    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
         assert!(out.len() >= keys.len(), "an answer for each key");
         for (key, out) in keys.iter().zip(out) {
             *out = self.contains(*key);
@@ -53,7 +53,7 @@ pub trait Build: Filter + Sized {
     /// Builds on this many threads; the result is the same for any number.
     ///
     /// Duplicate keys are fine. More keys than the shape is for are [`Error::Full`], except for
-    /// kinds that [`Overload`].
+    /// kinds that [`Overfill`].
     fn build_on(threads: usize, shape: Self::Shape, keys: impl KeySource) -> Result<Self, Error>;
 
     /// Builds on one thread.
@@ -70,7 +70,7 @@ pub trait Static: Build {
     /// Builds with what `means` allows; `fit` makes the shape for the number of distinct keys.
     /// Neither threads nor memory show in the result.
     fn build_fitting(
-        means: &Means<'_>,
+        means: &BuildOptions<'_>,
         fit: impl FnOnce(u64) -> Result<Self::Shape, Error>,
         keys: impl KeySource,
     ) -> Result<Self, Error>;
@@ -87,19 +87,19 @@ pub trait Map: Static {
     /// A key that comes twice with one value counts once; with two values it is
     /// [`Error::Conflict`].
     fn build_map(
-        means: &Means<'_>,
+        means: &BuildOptions<'_>,
         fit: impl FnOnce(u64, u32) -> Result<Self::Shape, Error>,
         entries: impl EntrySource,
     ) -> Result<Self, Error>;
 
     /// The key's value; `None` if it is surely no key.
-    fn get(&self, key: Hash) -> Option<u64>;
+    fn get(&self, key: KeyHash) -> Option<u64>;
 
     /// `out[i] = get(keys[i])`, with the memory of later keys on its way.
     ///
     /// # Panics
     /// If `out` is shorter than `keys`.
-    fn get_each(&self, keys: &[Hash], out: &mut [Option<u64>]) {
+    fn get_batch(&self, keys: &[KeyHash], out: &mut [Option<u64>]) {
         assert!(out.len() >= keys.len(), "an answer for each key");
         for (key, out) in keys.iter().zip(out) {
             *out = self.get(*key);
@@ -110,7 +110,7 @@ pub trait Map: Static {
     /// `None` if it is surely no key. A value too wide is [`Error::Value`].
     ///
     /// Only set keys of the set: a stranger that passes for one may write over a key's value.
-    fn set(&mut self, key: Hash, value: u64) -> Result<Option<u64>, Error>;
+    fn set(&mut self, key: KeyHash, value: u64) -> Result<Option<u64>, Error>;
 
     /// Bits of a value.
     fn value_bits(&self) -> u32;
@@ -144,7 +144,7 @@ pub struct Search {
 
 /// What a build may use, and whom it tells how far it is.
 #[derive(Clone, Default)]
-pub struct Means<'a> {
+pub struct BuildOptions<'a> {
     threads: usize,
     memory: Option<(u64, PathBuf)>,
     watcher: Option<&'a (dyn Fn(&Progress) + Sync)>,
@@ -152,7 +152,7 @@ pub struct Means<'a> {
     cancel: Option<&'a AtomicBool>,
 }
 
-impl<'a> Means<'a> {
+impl<'a> BuildOptions<'a> {
     /// One thread, all the memory there is, no one to tell.
     pub fn new() -> Self {
         Self::default()
@@ -166,7 +166,7 @@ impl<'a> Means<'a> {
 
     /// So many bytes of memory at the most, for keys, table and all; keys that do not fit lie in a
     /// file without a name in `folder` until they are placed, 8 bytes each. Nothing is written
-    /// there as long as they do fit. [`Error::Tight`] says how much a build would take that cannot
+    /// there as long as they do fit. [`Error::MemoryLimit`] says how much a build would take that cannot
     /// be done within the limit.
     #[must_use]
     pub fn with_memory(self, bytes: u64, folder: impl Into<PathBuf>) -> Self {
@@ -176,19 +176,19 @@ impl<'a> Means<'a> {
     /// Tells `watcher` how far the build is: no key is placed when all are read, and all are when
     /// the last shard is solved. Calls come from the threads that solve.
     #[must_use]
-    pub fn with_watcher(self, watcher: &'a (dyn Fn(&Progress) + Sync)) -> Self {
+    pub fn on_progress(self, watcher: &'a (dyn Fn(&Progress) + Sync)) -> Self {
         Self { watcher: Some(watcher), ..self }
     }
 
     /// Gives up after this much time from now on, with [`Error::Stopped`]. Only a kind that searches
     /// for its filter, `sat`, takes long enough to look at the clock.
     #[must_use]
-    pub fn with_time_limit(self, limit: Duration) -> Self {
+    pub fn time_limit(self, limit: Duration) -> Self {
         // A time past the end of time is none.
         Self { deadline: Instant::now().checked_add(limit), ..self }
     }
 
-    /// Gives up when `cancel` becomes true, as with [`Means::with_time_limit`].
+    /// Gives up when `cancel` becomes true, as with [`BuildOptions::time_limit`].
     #[must_use]
     pub fn with_cancel(self, cancel: &'a AtomicBool) -> Self {
         Self { cancel: Some(cancel), ..self }
@@ -234,9 +234,9 @@ impl<'a> Means<'a> {
     }
 }
 
-impl fmt::Debug for Means<'_> {
+impl fmt::Debug for BuildOptions<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut means = f.debug_struct("Means");
+        let mut means = f.debug_struct("BuildOptions");
         means.field("threads", &self.threads).field("memory", &self.memory);
         means.finish_non_exhaustive()
     }
@@ -245,11 +245,11 @@ impl fmt::Debug for Means<'_> {
 /// Takes keys one by one.
 pub trait Insert: Filter {
     /// Adds a key. On [`Full`] the filter is bit for bit as it was.
-    fn insert(&mut self, key: Hash) -> Result<(), Full>;
+    fn insert(&mut self, key: KeyHash) -> Result<(), Full>;
 
     /// Adds keys in order, fetching memory ahead. On [`Full`] those before the first that did not
     /// fit are in.
-    fn insert_each(&mut self, keys: &[Hash]) -> Result<(), Full> {
+    fn insert_batch(&mut self, keys: &[KeyHash]) -> Result<(), Full> {
         keys.iter().try_for_each(|key| self.insert(*key))
     }
 }
@@ -260,14 +260,14 @@ pub trait Remove: Insert {
     ///
     /// Only remove what was inserted: removing a stranger that the filter takes for a member may
     /// take a member with it.
-    fn remove(&mut self, key: Hash) -> bool;
+    fn remove(&mut self, key: KeyHash) -> bool;
 }
 
 /// Tells how often.
 pub trait Count: Filter {
     /// At least as often as the key was inserted and not removed, often exactly so; `u64::MAX`
     /// when that is more than can be told.
-    fn count(&self, key: Hash) -> u64;
+    fn count(&self, key: KeyHash) -> u64;
 
     /// The largest count that can be told.
     fn count_limit(&self) -> u64;
@@ -281,7 +281,7 @@ pub trait Merge: Filter {
 }
 
 /// Compares sets by the bits that stand for them.
-pub trait Overlap: Merge {
+pub trait SetOps: Merge {
     /// Keeps what may be in both: every common member stays. Strangers slip through a little more
     /// often than through a filter built from the common members alone.
     fn intersect(&mut self, other: &Self) -> Result<(), Error>;
@@ -295,7 +295,7 @@ pub trait Overlap: Merge {
 
 /// Is not [`Full`] when it holds the keys it was made for: it takes more, and lets more strangers
 /// in. [`Shape::fpr_at`] says how many more.
-pub trait Overload: Insert {}
+pub trait Overfill: Insert {}
 
 /// Has room for any number of keys, and keeps its rate whatever that comes to: the number of keys in
 /// its shape is where it begins, and where its figures are told.
@@ -331,21 +331,21 @@ pub trait Grow: Insert {
 /// once, nor at all; without it, a filter that is attacked comes to say [`Repair::Impossible`].
 pub trait Adapt: Insert {
     /// Where the members lie that a repair of `key` must know: a range of `hi` around its own.
-    fn suspects(&self, key: Hash) -> RangeInclusive<u64>;
+    fn suspects(&self, key: KeyHash) -> RangeInclusive<u64>;
 
     /// Told that `stranger` is no member, changes so that it is denied. `members` are those of
     /// [`suspects`](Adapt::suspects).
     ///
     /// [`Filter::len`] follows what the members are: it goes down if the filter held what is no
     /// member, and up if it lacked one.
-    fn adapt(&mut self, stranger: Hash, members: &[Hash]) -> Repair;
+    fn adapt(&mut self, stranger: KeyHash, members: &[KeyHash]) -> Repair;
 
     /// The range whose members are to be renewed next, if it is time.
     fn due(&self) -> Option<RangeInclusive<u64>>;
 
     /// Forgets what was learnt of these members, which are those of [`due`](Adapt::due), and
     /// represents them anew.
-    fn renew(&mut self, members: &[Hash]);
+    fn renew(&mut self, members: &[KeyHash]);
 }
 
 /// What came of [`Adapt::adapt`].
@@ -372,13 +372,13 @@ pub enum Repair {
 pub trait Window: Filter {
     /// Takes a key, and lets go of what is too old. Whether it seemed to be in already: if it is in the
     /// window, always. It never fails.
-    fn push(&mut self, key: Hash) -> bool;
+    fn push(&mut self, key: KeyHash) -> bool;
 
     /// `seen[i] = push(keys[i])`, in order, fetching memory ahead.
     ///
     /// # Panics
     /// If `seen` is shorter than `keys`.
-    fn push_each(&mut self, keys: &[Hash], seen: &mut [bool]) {
+    fn push_batch(&mut self, keys: &[KeyHash], seen: &mut [bool]) {
         assert!(seen.len() >= keys.len(), "an answer for each key");
         for (key, seen) in keys.iter().zip(seen) {
             *seen = self.push(*key);
@@ -412,17 +412,17 @@ pub trait Persist: Filter + Sized {
 /// Where hashes come from: read once, in order, in runs.
 pub trait KeySource {
     /// The next run of hashes; empty at the end.
-    fn next_run(&mut self) -> Result<&[Hash], Error>;
+    fn next_run(&mut self) -> Result<&[KeyHash], Error>;
 }
 
-impl KeySource for &[Hash] {
-    fn next_run(&mut self) -> Result<&[Hash], Error> {
+impl KeySource for &[KeyHash] {
+    fn next_run(&mut self) -> Result<&[KeyHash], Error> {
         Ok(std::mem::take(self))
     }
 }
 
 impl<S: KeySource + ?Sized> KeySource for &mut S {
-    fn next_run(&mut self) -> Result<&[Hash], Error> {
+    fn next_run(&mut self) -> Result<&[KeyHash], Error> {
         (**self).next_run()
     }
 }
@@ -430,17 +430,17 @@ impl<S: KeySource + ?Sized> KeySource for &mut S {
 /// Where hashes and their values come from: read once, in order, in runs.
 pub trait EntrySource {
     /// The next run of entries; empty at the end.
-    fn next_run(&mut self) -> Result<&[(Hash, u64)], Error>;
+    fn next_run(&mut self) -> Result<&[(KeyHash, u64)], Error>;
 }
 
-impl EntrySource for &[(Hash, u64)] {
-    fn next_run(&mut self) -> Result<&[(Hash, u64)], Error> {
+impl EntrySource for &[(KeyHash, u64)] {
+    fn next_run(&mut self) -> Result<&[(KeyHash, u64)], Error> {
         Ok(std::mem::take(self))
     }
 }
 
 impl<S: EntrySource + ?Sized> EntrySource for &mut S {
-    fn next_run(&mut self) -> Result<&[(Hash, u64)], Error> {
+    fn next_run(&mut self) -> Result<&[(KeyHash, u64)], Error> {
         (**self).next_run()
     }
 }
@@ -449,10 +449,10 @@ impl<S: EntrySource + ?Sized> EntrySource for &mut S {
 #[derive(Debug)]
 pub struct Hashes<I> {
     iter: I,
-    run: Vec<Hash>,
+    run: Vec<KeyHash>,
 }
 
-impl<I: Iterator<Item = Hash>> Hashes<I> {
+impl<I: Iterator<Item = KeyHash>> Hashes<I> {
     /// How many hashes make a run: enough to share out among threads, little to hold.
     const RUN: usize = 1 << 16;
 
@@ -462,8 +462,8 @@ impl<I: Iterator<Item = Hash>> Hashes<I> {
     }
 }
 
-impl<I: Iterator<Item = Hash>> KeySource for Hashes<I> {
-    fn next_run(&mut self) -> Result<&[Hash], Error> {
+impl<I: Iterator<Item = KeyHash>> KeySource for Hashes<I> {
+    fn next_run(&mut self) -> Result<&[KeyHash], Error> {
         self.run.clear();
         self.run.extend(self.iter.by_ref().take(Self::RUN));
         Ok(&self.run)

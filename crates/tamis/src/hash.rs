@@ -1,6 +1,6 @@
 //! Keys become 128 bits here, and nowhere else.
 //!
-//! A filter never sees a key: only its [`Hash`]. A [`Hasher`] is one of two functions and a
+//! A filter never sees a key: only its [`KeyHash`]. A [`KeyHasher`] is one of two functions and a
 //! 128-bit seed; both are specified in FORMAT.md, with the test vectors below, because a saved
 //! filter is worthless to a reader who hashes otherwise.
 //!
@@ -13,22 +13,22 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-use bits::range::{mix, scale};
 use siphasher::sip128::SipHasher13;
+use tamis_bits::range::{mix, scale};
 use xxhash_rust::{xxh3::xxh3_128_with_seed, xxh64::xxh64};
 
 use crate::error::Error;
 
 /// 128 uniform bits: all that a filter ever sees of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Hash {
+pub struct KeyHash {
     /// Mostly decides where a key lives.
     pub hi: u64,
     /// Mostly decides what is remembered of it there.
     pub lo: u64,
 }
 
-impl Hash {
+impl KeyHash {
     /// The hash that Parquet's split-block Bloom filter uses, XXH64 with seed 0, laid out so that
     /// our `split_block_bloom` sets the bits that Parquet would.
     pub fn parquet(bytes: &[u8]) -> Self {
@@ -48,7 +48,7 @@ impl Hash {
     }
 }
 
-/// See [`Hash::probes`].
+/// See [`KeyHash::probes`].
 #[derive(Clone, Copy, Debug)]
 pub struct Probes {
     at: u64,
@@ -112,20 +112,20 @@ impl std::str::FromStr for HashId {
 ///
 /// Its `Debug` form does not show the seed: who knows it can look for collisions.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Hasher {
+pub struct KeyHasher {
     id: HashId,
     seed: [u64; 2],
     /// What `Fast` derives from the seed, once.
     fast: [u64; 2],
 }
 
-impl std::fmt::Debug for Hasher {
+impl std::fmt::Debug for KeyHasher {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Hasher").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("KeyHasher").field("id", &self.id).finish_non_exhaustive()
     }
 }
 
-impl Hasher {
+impl KeyHasher {
     /// The function `id` with this seed.
     pub fn new(id: HashId, seed: [u64; 2]) -> Self {
         // Each derived word depends on all 128 bits through a full mix, so that seeds which differ
@@ -155,11 +155,11 @@ impl Hasher {
 
     /// The hash of a byte string.
     #[inline]
-    pub fn bytes(&self, bytes: &[u8]) -> Hash {
+    pub fn bytes(&self, bytes: &[u8]) -> KeyHash {
         match self.id {
             HashId::Fast => {
                 let hash = xxh3_128_with_seed(bytes, self.fast[0]);
-                Hash { hi: (hash >> 64) as u64, lo: hash as u64 }
+                KeyHash { hi: (hash >> 64) as u64, lo: hash as u64 }
             }
             HashId::Secure => self.sip(bytes),
         }
@@ -167,70 +167,70 @@ impl Hasher {
 
     /// The hash of an integer: its value as 64-bit two's complement, whatever type it came in.
     #[inline]
-    pub fn int(&self, value: u64) -> Hash {
+    pub fn int(&self, value: u64) -> KeyHash {
         match self.id {
             HashId::Fast => {
                 // Every step is a bijection, so distinct integers differ in both halves. The
                 // product's high half depends on all of `hi`, and goes where most is taken from.
                 let hi = mix(value ^ self.fast[0]);
                 let lo = hi.wrapping_add(self.fast[1]).wrapping_mul(0xd6e8_feb8_6659_fd93);
-                Hash { hi, lo: lo.rotate_left(32) }
+                KeyHash { hi, lo: lo.rotate_left(32) }
             }
             HashId::Secure => self.sip(&value.to_le_bytes()),
         }
     }
 
-    fn sip(&self, bytes: &[u8]) -> Hash {
+    fn sip(&self, bytes: &[u8]) -> KeyHash {
         let hash = SipHasher13::new_with_keys(self.seed[0], self.seed[1]).hash(bytes);
-        Hash { hi: hash.h2, lo: hash.h1 }
+        KeyHash { hi: hash.h2, lo: hash.h1 }
     }
 }
 
 /// A type with one byte form that is the same everywhere.
 pub trait Key {
     /// Its hash.
-    fn hash(&self, hasher: &Hasher) -> Hash;
+    fn hash_with(&self, hasher: &KeyHasher) -> KeyHash;
 }
 
 impl Key for [u8] {
     #[inline]
-    fn hash(&self, hasher: &Hasher) -> Hash {
+    fn hash_with(&self, hasher: &KeyHasher) -> KeyHash {
         hasher.bytes(self)
     }
 }
 
 impl<const N: usize> Key for [u8; N] {
     #[inline]
-    fn hash(&self, hasher: &Hasher) -> Hash {
+    fn hash_with(&self, hasher: &KeyHasher) -> KeyHash {
         hasher.bytes(self)
     }
 }
 
 impl Key for Vec<u8> {
     #[inline]
-    fn hash(&self, hasher: &Hasher) -> Hash {
+    fn hash_with(&self, hasher: &KeyHasher) -> KeyHash {
         hasher.bytes(self)
     }
 }
 
 impl Key for str {
     #[inline]
-    fn hash(&self, hasher: &Hasher) -> Hash {
+    fn hash_with(&self, hasher: &KeyHasher) -> KeyHash {
         hasher.bytes(self.as_bytes())
     }
 }
 
 impl Key for String {
     #[inline]
-    fn hash(&self, hasher: &Hasher) -> Hash {
+    fn hash_with(&self, hasher: &KeyHasher) -> KeyHash {
         hasher.bytes(self.as_bytes())
     }
 }
 
 impl<K: Key + ?Sized> Key for &K {
     #[inline]
-    fn hash(&self, hasher: &Hasher) -> Hash {
-        (**self).hash(hasher)
+    fn hash_with(&self, hasher: &KeyHasher) -> KeyHash {
+        (**self).hash_with(hasher)
     }
 }
 
@@ -238,7 +238,7 @@ macro_rules! integers {
     ($($signed:ty as $wide:ty),*) => { $(
         impl Key for $signed {
             #[inline]
-            fn hash(&self, hasher: &Hasher) -> Hash {
+            fn hash_with(&self, hasher: &KeyHasher) -> KeyHash {
                 hasher.int(<$wide>::from(*self) as u64)
             }
         }
@@ -258,15 +258,15 @@ mod tests {
         let seed = [0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210];
         let mut table = String::new();
         for id in [HashId::Fast, HashId::Secure] {
-            let hasher = Hasher::new(id, seed);
-            let inputs: [(&str, Hash); 5] = [
-                ("\"\"", "".hash(&hasher)),
-                ("\"a\"", "a".hash(&hasher)),
-                ("\"tamis\"", "tamis".hash(&hasher)),
-                ("300 × \"x\"", "x".repeat(300).hash(&hasher)),
-                ("the integer 42", 42u64.hash(&hasher)),
+            let hasher = KeyHasher::new(id, seed);
+            let inputs: [(&str, KeyHash); 5] = [
+                ("\"\"", "".hash_with(&hasher)),
+                ("\"a\"", "a".hash_with(&hasher)),
+                ("\"tamis\"", "tamis".hash_with(&hasher)),
+                ("300 × \"x\"", "x".repeat(300).hash_with(&hasher)),
+                ("the integer 42", 42u64.hash_with(&hasher)),
             ];
-            for (input, Hash { hi, lo }) in inputs {
+            for (input, KeyHash { hi, lo }) in inputs {
                 table += &format!("| {} | {input} | `{hi:016x}` | `{lo:016x}` |\n", id.name());
             }
         }
@@ -276,17 +276,17 @@ mod tests {
 
     #[test]
     fn integers_hash_by_value() {
-        let hasher = Hasher::new(HashId::Fast, [1, 2]);
-        assert_eq!(7u8.hash(&hasher), 7i64.hash(&hasher));
-        assert_eq!((-1i8).hash(&hasher), u64::MAX.hash(&hasher));
-        assert_ne!(7u64.hash(&hasher), 7u64.to_le_bytes().hash(&hasher));
+        let hasher = KeyHasher::new(HashId::Fast, [1, 2]);
+        assert_eq!(7u8.hash_with(&hasher), 7i64.hash_with(&hasher));
+        assert_eq!((-1i8).hash_with(&hasher), u64::MAX.hash_with(&hasher));
+        assert_ne!(7u64.hash_with(&hasher), 7u64.to_le_bytes().hash_with(&hasher));
     }
 
     #[test]
     fn random_seeds_differ_and_are_not_shown() {
-        let (a, b) = (Hasher::random(HashId::Fast), Hasher::random(HashId::Fast));
+        let (a, b) = (KeyHasher::random(HashId::Fast), KeyHasher::random(HashId::Fast));
         assert_ne!(a.seed(), b.seed());
-        assert_eq!(format!("{a:?}"), "Hasher { id: Fast, .. }");
+        assert_eq!(format!("{a:?}"), "KeyHasher { id: Fast, .. }");
     }
 
     /// Flipping any bit of an integer or of the seed flips each output bit half of the time.
@@ -294,7 +294,7 @@ mod tests {
     fn every_bit_moves_every_bit() {
         const TRIALS: u64 = 4096;
         for id in [HashId::Fast, HashId::Secure] {
-            let flips = |change: &dyn Fn(u64) -> (Hash, Hash)| {
+            let flips = |change: &dyn Fn(u64) -> (KeyHash, KeyHash)| {
                 let mut count = [0u32; 128];
                 for trial in 0..TRIALS {
                     let (a, b) = change(trial);
@@ -305,13 +305,13 @@ mod tests {
                 assert!(count.iter().all(|n| (1776..=2320).contains(n)), "{id:?} {count:?}");
             };
             for bit in 0..64 {
-                let hasher = Hasher::new(id, [3, 4]);
+                let hasher = KeyHasher::new(id, [3, 4]);
                 flips(&|n| (hasher.int(n), hasher.int(n ^ 1 << bit)));
                 for word in 0..2 {
                     flips(&|n| {
                         let (seed, mut other) = ([n, mix(n)], [n, mix(n)]);
                         other[word] ^= 1 << bit;
-                        (Hasher::new(id, seed).int(5), Hasher::new(id, other).int(5))
+                        (KeyHasher::new(id, seed).int(5), KeyHasher::new(id, other).int(5))
                     });
                 }
             }

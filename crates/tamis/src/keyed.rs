@@ -4,15 +4,15 @@ use std::io::{Read, Write};
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-use format::{Header, Limits, Reader, Writer};
+use tamis_format::{Header, Limits, Reader, Writer};
 
 use crate::error::{Error, Full};
 use crate::filter::{
-    Adapt, Build, Count, Filter, Hashes, Insert, Map, Means, Merge, Overlap, Persist, Remove,
-    Repair, Window,
+    Adapt, Build, BuildOptions, Count, Filter, Hashes, Insert, Map, Merge, Persist, Remove, Repair,
+    SetOps, Window,
 };
 use crate::filters::{AnyFilter, Kind, Registered};
-use crate::hash::{Hash, HashId, Hasher, Key};
+use crate::hash::{HashId, Key, KeyHash, KeyHasher};
 use crate::plan::{Goal, Settings, solve};
 
 /// A filter of keys: [`str`], bytes, integers.
@@ -27,18 +27,18 @@ use crate::plan::{Goal, Settings, solve};
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Keyed<F> {
-    hasher: Hasher,
+    hasher: KeyHasher,
     filter: F,
 }
 
 impl<F> Keyed<F> {
     /// Puts `hasher` in front of `filter`, whose keys it must have hashed.
-    pub fn new(hasher: Hasher, filter: F) -> Self {
+    pub fn new(hasher: KeyHasher, filter: F) -> Self {
         Self { hasher, filter }
     }
 
     /// What hashes the keys.
-    pub fn hasher(&self) -> &Hasher {
+    pub fn hasher(&self) -> &KeyHasher {
         &self.hasher
     }
 
@@ -53,12 +53,12 @@ impl<F> Keyed<F> {
     }
 
     /// Both apart.
-    pub fn into_parts(self) -> (Hasher, F) {
+    pub fn into_parts(self) -> (KeyHasher, F) {
         (self.hasher, self.filter)
     }
 
-    fn hash(&self, key: &(impl Key + ?Sized)) -> Hash {
-        key.hash(&self.hasher)
+    fn hash(&self, key: &(impl Key + ?Sized)) -> KeyHash {
+        key.hash_with(&self.hasher)
     }
 
     fn check_hasher(&self, other: &Self) -> Result<(), Error> {
@@ -85,16 +85,16 @@ impl<F: Build> Keyed<F> {
     ) -> Result<Self, Error> {
         let keys = keys.into_iter();
         let goal = Goal::KeysFpr { keys: keys.len() as u64, fpr };
-        Self::build_for(goal, Hasher::random(HashId::Fast), keys)
+        Self::build_for(goal, KeyHasher::random(HashId::Fast), keys)
     }
 
     /// Builds a filter of all `keys` for `goal`, with this hasher.
     pub fn build_for<K: Key>(
         goal: Goal,
-        hasher: Hasher,
+        hasher: KeyHasher,
         keys: impl IntoIterator<Item = K>,
     ) -> Result<Self, Error> {
-        let hashes = Hashes::new(keys.into_iter().map(|key| key.hash(&hasher)));
+        let hashes = Hashes::new(keys.into_iter().map(|key| key.hash_with(&hasher)));
         let filter = F::build(solve(goal, &Settings::default())?, hashes)?;
         Ok(Self { hasher, filter })
     }
@@ -104,7 +104,7 @@ impl<F: Build + Insert> Keyed<F> {
     /// An empty filter for so many keys at this false positive rate, with a random seed.
     pub fn with_capacity(keys: u64, fpr: f64) -> Result<Self, Error> {
         let nothing: [&str; 0] = [];
-        Self::build_for(Goal::KeysFpr { keys, fpr }, Hasher::random(HashId::Fast), nothing)
+        Self::build_for(Goal::KeysFpr { keys, fpr }, KeyHasher::random(HashId::Fast), nothing)
     }
 }
 
@@ -116,7 +116,7 @@ impl<F: Filter> Keyed<F> {
     }
 
     /// Whether each key may be a member, faster than one by one.
-    pub fn contains_each<K: Key>(&self, keys: &[K]) -> Vec<bool> {
+    pub fn contains_batch<K: Key>(&self, keys: &[K]) -> Vec<bool> {
         // In runs whose hashes stay in the nearest cache between being made and being used.
         const RUN: usize = 512;
         let mut out = vec![false; keys.len()];
@@ -124,7 +124,7 @@ impl<F: Filter> Keyed<F> {
         for (keys, out) in keys.chunks(RUN).zip(out.chunks_mut(RUN)) {
             hashes.clear();
             hashes.extend(keys.iter().map(|key| self.hash(key)));
-            self.filter.contains_each(&hashes, out);
+            self.filter.contains_batch(&hashes, out);
         }
         out
     }
@@ -188,15 +188,15 @@ impl<F: Map> Keyed<F> {
         entries: impl IntoIterator<Item = (K, u64)>,
         fpr: f64,
     ) -> Result<Self, Error> {
-        let hasher = Hasher::random(HashId::Fast);
+        let hasher = KeyHasher::random(HashId::Fast);
         let entries: Vec<_> =
-            entries.into_iter().map(|(key, value)| (key.hash(&hasher), value)).collect();
+            entries.into_iter().map(|(key, value)| (key.hash_with(&hasher), value)).collect();
         let fit = |keys, bits: u32| {
             let mut settings = Settings::default();
             settings.set("value_bits", bits.to_string());
             solve(Goal::KeysFpr { keys, fpr }, &settings)
         };
-        Ok(Self { hasher, filter: F::build_map(&Means::new(), fit, &entries[..])? })
+        Ok(Self { hasher, filter: F::build_map(&BuildOptions::new(), fit, &entries[..])? })
     }
 
     /// The key's value; `None` if it is surely no key.
@@ -215,7 +215,7 @@ impl<F: Build + Window> Keyed<F> {
     /// An empty filter for the last so many keys at this false positive rate, with a random seed.
     pub fn with_window(keys: u64, fpr: f64) -> Result<Self, Error> {
         let nothing: [&str; 0] = [];
-        Self::build_for(Goal::KeysFpr { keys, fpr }, Hasher::random(HashId::Fast), nothing)
+        Self::build_for(Goal::KeysFpr { keys, fpr }, KeyHasher::random(HashId::Fast), nothing)
     }
 }
 
@@ -239,7 +239,7 @@ impl<F: Adapt> Keyed<F> {
     }
 
     /// Told that a key is no member, denies it from now on: see [`Adapt::adapt`].
-    pub fn adapt(&mut self, stranger: &(impl Key + ?Sized), members: &[Hash]) -> Repair {
+    pub fn adapt(&mut self, stranger: &(impl Key + ?Sized), members: &[KeyHash]) -> Repair {
         self.filter.adapt(self.hash(stranger), members)
     }
 }
@@ -252,14 +252,14 @@ impl<F: Merge> Keyed<F> {
     }
 }
 
-impl<F: Overlap> Keyed<F> {
-    /// Keeps what may be in both: see [`Overlap::intersect`].
+impl<F: SetOps> Keyed<F> {
+    /// Keeps what may be in both: see [`SetOps::intersect`].
     pub fn intersect(&mut self, other: &Self) -> Result<(), Error> {
         self.check_hasher(other)?;
         self.filter.intersect(&other.filter)
     }
 
-    /// How alike both are: see [`Overlap::similarity`].
+    /// How alike both are: see [`SetOps::similarity`].
     pub fn similarity(&self, other: &Self) -> Result<f64, Error> {
         self.check_hasher(other)?;
         self.filter.similarity(&other.filter)
@@ -333,7 +333,7 @@ impl<F: Stored> Keyed<F> {
     /// Writes a `.tamis` file: whole, or not at all.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), Error> {
         let (header, writer) = self.container();
-        format::save(path.as_ref(), |mut out| writer.write(&header, &mut out))
+        tamis_format::save(path.as_ref(), |mut out| writer.write(&header, &mut out))
             .map_err(|error| Error::File(error.into()))
     }
 
@@ -379,7 +379,7 @@ impl<F: Stored> Keyed<F> {
     }
 
     fn from_reader(mut reader: Reader) -> Result<Self, Error> {
-        let hasher = Hasher::new(HashId::from_id(reader.header().hash)?, reader.header().seed);
+        let hasher = KeyHasher::new(HashId::from_id(reader.header().hash)?, reader.header().seed);
         Ok(Self { hasher, filter: F::take(&mut reader)? })
     }
 }
@@ -408,13 +408,13 @@ impl Keyed<AnyFilter> {
         self.filter.merge(&other.filter)
     }
 
-    /// Keeps what may be in both: see [`Overlap::intersect`].
+    /// Keeps what may be in both: see [`SetOps::intersect`].
     pub fn intersect(&mut self, other: &Self) -> Result<(), Error> {
         self.check_hasher(other)?;
         self.filter.intersect(&other.filter)
     }
 
-    /// How alike both are: see [`Overlap::similarity`].
+    /// How alike both are: see [`SetOps::similarity`].
     pub fn similarity(&self, other: &Self) -> Result<f64, Error> {
         self.check_hasher(other)?;
         self.filter.similarity(&other.filter)

@@ -19,9 +19,9 @@
 //!
 //! # The pieces
 //!
-//! * [`Keyed<F>`] is what you hold: a [`Hasher`] and a filter. It takes strings, bytes and integers.
-//! * The [filters] deal in [`Hash`](struct@Hash)es: 128 bits a key. What they can do are traits: [`Insert`],
-//!   [`Remove`], [`Count`], [`Merge`], [`Overlap`], [`Overload`], [`Grow`], [`Window`], [`Static`],
+//! * [`Keyed<F>`] is what you hold: a [`KeyHasher`] and a filter. It takes strings, bytes and integers.
+//! * The [filters] deal in [`KeyHash`]es: 128 bits a key. What they can do are traits: [`Insert`],
+//!   [`Remove`], [`Count`], [`Merge`], [`SetOps`], [`Overfill`], [`Grow`], [`Window`], [`Static`],
 //!   [`Map`], [`Adapt`], [`Persist`].
 //! * A [`Shape`] is a filter's geometry. [`plan::solve`] finds it from any two of keys, false
 //!   positive rate and bytes; [`plan::recommend`] compares the kinds.
@@ -31,7 +31,7 @@
 //!
 //! * A member is never denied: after any sequence of operations, through saving and opening.
 //! * A filter that is full says so ([`Full`]) and is unchanged; it does not quietly get worse. Kinds
-//!   that go on instead say that too ([`Overload`]), and [`Shape::fpr_at`] tells how much worse;
+//!   that go on instead say that too ([`Overfill`]), and [`Shape::fpr_at`] tells how much worse;
 //!   kinds that [`Grow`] do not get worse.
 //! * The same keys, seed and shape give the same bytes, on any machine and any number of threads.
 //! * A seed is random unless you give one. Where others choose the keys, use [`HashId::Secure`].
@@ -48,8 +48,8 @@ pub mod plan;
 
 pub use error::{Error, Full};
 pub use filter::{
-    Adapt, Build, Count, EntrySource, Filter, Grow, Hashes, Insert, KeySource, Map, Means, Merge,
-    Overlap, Overload, Persist, Progress, Remove, Repair, Search, Static, Window,
+    Adapt, Build, BuildOptions, Count, EntrySource, Filter, Grow, Hashes, Insert, KeySource, Map,
+    Merge, Overfill, Persist, Progress, Remove, Repair, Search, SetOps, Static, Window,
 };
 pub use filters::adaptive_bloom::AdaptiveBloomShape;
 pub use filters::adaptive_quotient::AdaptiveQuotientShape;
@@ -83,10 +83,10 @@ pub use filters::{
     Quotient, Registered, RemovableSpectralBloom, RemovableTinySet, Ribbon, Sat, ScalableBloom,
     Sliding, SpectralBloom, SplitBlockBloom, TinySet, Xor, XorSat,
 };
-pub use format::{Limits, Reader, Writer};
-pub use hash::{Hash, HashId, Hasher, Key, Probes};
+pub use hash::{HashId, Key, KeyHash, KeyHasher, Probes};
 pub use keyed::{Keyed, Stored};
 pub use plan::{Advice, Capability, Figures, Goal, Setting, Settings, Shape};
+pub use tamis_format::{Limits, Reader, Writer};
 
 /// The README's example is a test.
 #[cfg(doctest)]

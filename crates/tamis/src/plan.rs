@@ -54,7 +54,7 @@ pub struct Figures {
     /// Work of a query, in random reads of a cache line: lines touched, an eighth for each thing
     /// tested in a line that is there already, and what finding one's way there costs on top, as
     /// `tamis bench --keys 10M` shows it beside `split_block_bloom`.
-    pub cost: f64,
+    pub query_cost: f64,
 }
 
 impl Figures {
@@ -186,7 +186,7 @@ pub fn solve<S: Shape>(goal: Goal, settings: &Settings) -> Result<S, Error> {
         Goal::KeysFpr { keys, fpr } => fit(keys, fpr),
         Goal::KeysBytes { keys, bytes } => {
             check_keys(keys)?;
-            let small = Error::Unreachable { why: "that is too little memory for so many keys" };
+            let small = Error::Infeasible { why: "that is too little memory for so many keys" };
             // From a rate so poor that anything meets it, towards the smallest, in log2.
             let (mut fits, mut fails) = (-0.001f64, MIN_FPR.log2());
             let mut best = fit(keys, fits.exp2()).ok().filter(within(bytes)).ok_or(small)?;
@@ -202,7 +202,7 @@ pub fn solve<S: Shape>(goal: Goal, settings: &Settings) -> Result<S, Error> {
         }
         Goal::BytesFpr { bytes, fpr } => {
             check_fpr(fpr)?;
-            let small = Error::Unreachable { why: "that is too little memory for a single key" };
+            let small = Error::Infeasible { why: "that is too little memory for a single key" };
             let mut best = fit(1, fpr).ok().filter(within(bytes)).ok_or(small)?;
             let (mut fits, mut fails) = (1u64, MAX_KEYS + 1);
             while fails - fits > 1 + fits / (1 << 20) {
@@ -246,9 +246,9 @@ pub enum Capability {
     /// Take in another filter's keys.
     Merge,
     /// Intersect, compare and estimate.
-    Overlap,
+    SetOps,
     /// Go on past the number of keys it was made for, at a rising rate.
-    Overload,
+    Overfill,
     /// Outgrow the number of keys it was made for, at the rate that it was made for.
     Grow,
     /// Forget keys by age.
@@ -268,8 +268,8 @@ impl Capability {
         Self::Remove,
         Self::Count,
         Self::Merge,
-        Self::Overlap,
-        Self::Overload,
+        Self::SetOps,
+        Self::Overfill,
         Self::Grow,
         Self::Window,
         Self::Adapt,
@@ -284,8 +284,8 @@ impl Capability {
             Self::Remove => "remove",
             Self::Count => "count",
             Self::Merge => "merge",
-            Self::Overlap => "overlap",
-            Self::Overload => "overload",
+            Self::SetOps => "set_ops",
+            Self::Overfill => "overfill",
             Self::Grow => "grow",
             Self::Window => "window",
             Self::Adapt => "adapt",
@@ -339,16 +339,17 @@ pub fn recommend(goal: Goal, needs: &[Capability]) -> Result<Vec<Advice>, Error>
     }
     if advice.is_empty() {
         return Err(
-            refusal.unwrap_or(Error::Unreachable { why: "no kind here has all that is needed" })
+            refusal.unwrap_or(Error::Infeasible { why: "no kind here has all that is needed" })
         );
     }
     let score = |figures: &Figures| match goal {
-        Goal::KeysFpr { .. } => figures.bits_per_key() * (1.0 + figures.cost / 8.0),
+        Goal::KeysFpr { .. } => figures.bits_per_key() * (1.0 + figures.query_cost / 8.0),
         Goal::KeysBytes { .. } => figures.fpr,
         Goal::BytesFpr { .. } => -(figures.keys as f64),
     };
-    let order =
-        |a: &Figures, b: &Figures| score(a).total_cmp(&score(b)).then(a.cost.total_cmp(&b.cost));
+    let order = |a: &Figures, b: &Figures| {
+        score(a).total_cmp(&score(b)).then(a.query_cost.total_cmp(&b.query_cost))
+    };
     advice.sort_by(|a, b| order(&a.figures, &b.figures));
     let reasons: Vec<String> = (0..advice.len()).map(|rank| reason(goal, &advice, rank)).collect();
     for (entry, reason) in advice.iter_mut().zip(reasons) {
@@ -371,7 +372,7 @@ pub fn recommend_unknown(fpr: f64, needs: &[Capability]) -> Result<Vec<Advice>, 
     for entry in &mut advice {
         entry.figures = entry.kind.plan_grown(goal, &Settings::default(), GROWN_KEYS)?;
     }
-    let score = |figures: &Figures| figures.bits_per_key() * (1.0 + figures.cost / 8.0);
+    let score = |figures: &Figures| figures.bits_per_key() * (1.0 + figures.query_cost / 8.0);
     advice.sort_by(|a, b| score(&a.figures).total_cmp(&score(&b.figures)));
     let reasons: Vec<String> = (0..advice.len()).map(|rank| reason(goal, &advice, rank)).collect();
     for (entry, reason) in advice.iter_mut().zip(reasons) {
@@ -402,7 +403,7 @@ fn reason(goal: Goal, advice: &[Advice], rank: usize) -> String {
         }
         _ => first_in(Figures::bits_per_key).then_some("the smallest"),
     };
-    let quickest = first_in(|figures| figures.cost).then_some("the least work a query");
+    let quickest = first_in(|figures| figures.query_cost).then_some("the least work a query");
     let mut merits: Vec<&str> = most_apt.into_iter().chain(quickest).collect();
     if advice.len() == 1 {
         merits = vec!["the only kind that will do"];
@@ -412,7 +413,7 @@ fn reason(goal: Goal, advice: &[Advice], rank: usize) -> String {
     let figures = format!(
         "{:.2} bits a key, work of {:.1} memory reads a query",
         figures.bits_per_key(),
-        figures.cost
+        figures.query_cost
     );
     if merits.is_empty() { figures } else { format!("{}; {figures}", merits.join(", ")) }
 }

@@ -1,11 +1,11 @@
 //! Bit for bit what Parquet's split-block Bloom filter sets: `testdata/foreign` says of what.
 
-use tamis::{Hash, Insert, SplitBlockBloom, SplitBlockBloomShape};
+use tamis::{Insert, KeyHash, SplitBlockBloom, SplitBlockBloomShape};
 
 fn bits(blocks: u64, keys: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
     let shape = SplitBlockBloomShape::new(blocks, 1000).unwrap();
     let mut filter = SplitBlockBloom::new(shape).unwrap();
-    keys.for_each(|key| filter.insert(Hash::parquet(&key)).unwrap());
+    keys.for_each(|key| filter.insert(KeyHash::parquet(&key)).unwrap());
     filter.words().iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 

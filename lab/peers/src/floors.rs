@@ -1,7 +1,7 @@
 //! What no filter gets below: so many random reads a query, and nothing done with them.
 
 use anyhow::Result;
-use bits::{Words, range::scale};
+use tamis_bits::{Words, range::scale};
 use tamis_cli::bench::Args;
 use tamis_cli::bench::harness::{Contained, Contender};
 

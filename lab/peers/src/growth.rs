@@ -3,7 +3,7 @@
 use anyhow::Result;
 use growable_bloom_filter::GrowableBloom;
 use scalable_cuckoo_filter::ScalableCuckooFilter;
-use tamis::{Build, Goal, Grow, Growing, Hash, Hashes, Key, Keyed, ScalableBloom, plan};
+use tamis::{Build, Goal, Grow, Growing, KeyHash, Hashes, Key, Keyed, ScalableBloom, plan};
 use tamis_cli::bench::Args;
 use tamis_cli::bench::harness::{Contained, Contender};
 
@@ -55,7 +55,7 @@ pub fn all(args: &Args) -> Vec<Box<dyn Contender>> {
 struct Grown<F: Grow> {
     name: &'static str,
     shape: F::Shape,
-    hasher: tamis::Hasher,
+    hasher: tamis::KeyHasher,
 }
 
 fn grown<F: Build + Grow + 'static>(
@@ -75,7 +75,7 @@ impl<F: Build + Grow + 'static> Contender for Grown<F> {
     }
 
     fn build(&self, keys: &[u64]) -> Result<Box<dyn Contained>> {
-        let hashes = Hashes::new(keys.iter().map(|key| -> Hash { key.hash(&self.hasher) }));
+        let hashes = Hashes::new(keys.iter().map(|key| -> KeyHash { key.hash_with(&self.hasher) }));
         let filter = F::build(self.shape.clone(), hashes)?;
         Ok(Box::new(Sized { bytes: filter.bytes(), filter: Keyed::new(self.hasher, filter) }))
     }

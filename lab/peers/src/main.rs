@@ -13,7 +13,7 @@ use std::process::{Command, ExitCode};
 use anyhow::Result;
 use clap::Parser;
 use comfy_table::{CellAlignment, Table, presets};
-use tamis::{BinaryFuse, Build, CountingQuotient, Goal, Hash, Insert, Key, SplitBlockBloom};
+use tamis::{BinaryFuse, Build, CountingQuotient, Goal, KeyHash, Insert, Key, SplitBlockBloom};
 use tamis_cli::bench::harness::{Keys, Metric, Outcome, Ratio, race};
 use tamis_cli::bench::{Args, compare, ours, table};
 
@@ -157,7 +157,7 @@ fn ratios(ours: &[Outcome], all: &[Outcome]) -> Table {
 fn threads<F: Build>(args: &Args) -> Result<Option<Ratio>> {
     let keys = Keys::members_only(args.keys, args.seed).members;
     let hasher = args.hasher();
-    let hashes: Vec<Hash> = keys.iter().map(|key| key.hash(&hasher)).collect();
+    let hashes: Vec<KeyHash> = keys.iter().map(|key| key.hash_with(&hasher)).collect();
     let goal = Goal::KeysFpr { keys: args.keys, fpr: args.fpr };
     let shape: F::Shape = tamis::plan::solve(goal, &Default::default())?;
     let build = |threads| {
@@ -181,12 +181,12 @@ fn insertion(args: &Args, batch: usize) -> Result<Option<Ratio>> {
         let mut filter = CountingQuotient::new(shape.clone())?;
         for keys in keys.chunks(batch) {
             if let [key] = keys {
-                filter.insert(key.hash(&hasher))?;
+                filter.insert(key.hash_with(&hasher))?;
                 continue;
             }
             hashes.clear();
-            hashes.extend(keys.iter().map(|key| key.hash(&hasher)));
-            filter.insert_each(&hashes)?;
+            hashes.extend(keys.iter().map(|key| key.hash_with(&hasher)));
+            filter.insert_batch(&hashes)?;
         }
         Ok(())
     };

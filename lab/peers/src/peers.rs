@@ -173,7 +173,7 @@ impl Default for FixedAHash {
     }
 }
 
-impl Hasher for FixedAHash {
+impl KeyHasher for FixedAHash {
     #[inline(always)]
     fn write(&mut self, bytes: &[u8]) {
         self.0.write(bytes);
@@ -221,7 +221,7 @@ pub fn bytes(kind: Kind, args: &Args) -> Result<usize> {
 /// ours spends five on its 128 bits.
 #[inline(always)]
 pub fn mix64(key: u64) -> u64 {
-    bits::range::mix(key ^ 0x9e37_79b9_7f4a_7c15)
+    tamis_bits::range::mix(key ^ 0x9e37_79b9_7f4a_7c15)
 }
 
 /// A filter of type `F`, made by `build`, asked by `contains`, and by `batch` where it knows batches.

@@ -2,7 +2,7 @@
 //! test compares with holds what Parquet's crate makes today.
 
 use parquet::bloom_filter::Sbbf;
-use tamis::{Filter, Hash, Insert, SplitBlockBloom, SplitBlockBloomShape};
+use tamis::{Filter, KeyHash, Insert, SplitBlockBloom, SplitBlockBloomShape};
 
 /// Parquet's bits after these keys.
 fn theirs(blocks: usize, insert: impl Fn(&mut Sbbf)) -> Vec<u8> {
@@ -18,8 +18,8 @@ fn ours<'a>(blocks: u64, keys: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     let mut filter =
         SplitBlockBloom::new(SplitBlockBloomShape::new(blocks, 1 << 20).unwrap()).unwrap();
     for key in keys {
-        filter.insert(Hash::parquet(key)).unwrap();
-        assert!(filter.contains(Hash::parquet(key)));
+        filter.insert(KeyHash::parquet(key)).unwrap();
+        assert!(filter.contains(KeyHash::parquet(key)));
     }
     filter.words().iter().flat_map(|word| word.to_le_bytes()).collect()
 }

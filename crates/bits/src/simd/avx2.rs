@@ -88,7 +88,7 @@ pub(super) fn insert(block: &mut [u64; BLOCK_WORDS], x: u32) {
 }
 
 #[target_feature(enable = "avx2")]
-pub(super) fn contains_each<T>(
+pub(super) fn contains_batch<T>(
     words: &[u64],
     items: &[T],
     place: impl Fn(&T) -> (usize, u32),
@@ -104,7 +104,7 @@ pub(super) fn contains_each<T>(
 }
 
 #[target_feature(enable = "avx2")]
-pub(super) fn insert_each<T>(words: &mut [u64], items: &[T], place: impl Fn(&T) -> (usize, u32)) {
+pub(super) fn insert_batch<T>(words: &mut [u64], items: &[T], place: impl Fn(&T) -> (usize, u32)) {
     for (i, item) in items.iter().enumerate() {
         if let Some(next) = items.get(i + AHEAD) {
             prefetch(words, place(next).0 * BLOCK_WORDS);

@@ -23,7 +23,7 @@ fn load(block: &[u64; BLOCK_WORDS]) -> __m256i {
 }
 
 #[target_feature(enable = "avx512f,avx512dq,avx2")]
-pub(super) fn contains_each<T>(
+pub(super) fn contains_batch<T>(
     words: &[u64],
     items: &[T],
     place: impl Fn(&T) -> (usize, u32),

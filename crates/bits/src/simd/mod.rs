@@ -140,7 +140,7 @@ pub fn insert(words: &mut [u64], block: usize, x: u32) {
 ///
 /// # Panics
 /// If `out` is shorter than `items`, or `place` names a block that `words` does not have.
-pub fn contains_each<T>(
+pub fn contains_batch<T>(
     isa: Isa,
     words: &[u64],
     items: &[T],
@@ -152,22 +152,22 @@ pub fn contains_each<T>(
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the machine has AVX-512 F and DQ: asked here.
         Isa::Avx512 if isa.is_available() => unsafe {
-            avx512::contains_each(words, items, place, out);
+            avx512::contains_batch(words, items, place, out);
         },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the machine has AVX2: asked here.
         Isa::Avx2 if isa.is_available() => unsafe {
-            avx2::contains_each(words, items, place, out);
+            avx2::contains_batch(words, items, place, out);
         },
-        _ => generic::contains_each(words, items, place, out),
+        _ => generic::contains_batch(words, items, place, out),
     }
 }
 
-/// Inserts every item; `place` as in [`contains_each`].
+/// Inserts every item; `place` as in [`contains_batch`].
 ///
 /// # Panics
 /// If `place` names a block that `words` does not have.
-pub fn insert_each<T>(
+pub fn insert_batch<T>(
     isa: Isa,
     words: &mut [u64],
     items: &[T],
@@ -178,9 +178,9 @@ pub fn insert_each<T>(
         // SAFETY: the machine has AVX2: asked here. (Two keys at once could be in one block, so
         // AVX-512 has nothing to add to inserting.)
         Isa::Avx512 | Isa::Avx2 if isa.is_available() => unsafe {
-            avx2::insert_each(words, items, place);
+            avx2::insert_batch(words, items, place);
         },
-        _ => generic::insert_each(words, items, place),
+        _ => generic::insert_batch(words, items, place),
     }
 }
 
@@ -219,10 +219,10 @@ mod tests {
             assert!(answers[..count as usize].iter().all(|yes| *yes));
             for isa in Isa::available() {
                 let mut words = vec![0; BLOCKS * BLOCK_WORDS];
-                insert_each(isa, &mut words, &members, place);
+                insert_batch(isa, &mut words, &members, place);
                 assert_eq!(words, expected, "{isa:?}");
                 let mut out = vec![false; probes.len()];
-                contains_each(isa, &words, &probes, place, &mut out);
+                contains_batch(isa, &words, &probes, place, &mut out);
                 assert_eq!(out, answers, "{isa:?}");
             }
             let mut words = vec![0; BLOCKS * BLOCK_WORDS];

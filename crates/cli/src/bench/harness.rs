@@ -17,7 +17,7 @@
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use tamis::{Build, Filter, Goal, Hasher, Hashes, Key, Keyed, Settings, Shape, plan};
+use tamis::{Build, Filter, Goal, Hashes, Key, KeyHasher, Keyed, Settings, Shape, plan};
 
 /// Queries in a round: some hundred microseconds for a filter in the cache.
 const CHUNK: usize = 1 << 15;
@@ -56,7 +56,7 @@ pub trait Contained {
 struct Ours<F: Filter> {
     name: &'static str,
     shape: F::Shape,
-    hasher: Hasher,
+    hasher: KeyHasher,
 }
 
 impl<F: Build + 'static> Contender for Ours<F> {
@@ -65,7 +65,7 @@ impl<F: Build + 'static> Contender for Ours<F> {
     }
 
     fn build(&self, keys: &[u64]) -> Result<Box<dyn Contained>> {
-        let hashes = Hashes::new(keys.iter().map(|key| key.hash(&self.hasher)));
+        let hashes = Hashes::new(keys.iter().map(|key| key.hash_with(&self.hasher)));
         Ok(Box::new(Keyed::new(self.hasher, F::build(self.shape.clone(), hashes)?)))
     }
 }
@@ -80,14 +80,14 @@ impl<F: Filter> Contained for Keyed<F> {
     }
 
     fn count_batch(&self, keys: &[u64]) -> Option<usize> {
-        Some(self.contains_each(keys).into_iter().filter(|yes| *yes).count())
+        Some(self.contains_batch(keys).into_iter().filter(|yes| *yes).count())
     }
 }
 
 macro_rules! define_ours {
     ($( $id:literal $file:ident $type:ident { $($can:ident)* } $paper:literal; )*) => {
         /// One of ours, as `goal` asks for it.
-        pub fn ours(kind: tamis::Kind, goal: Goal, hasher: Hasher) -> Result<Box<dyn Contender>> {
+        pub fn ours(kind: tamis::Kind, goal: Goal, hasher: KeyHasher) -> Result<Box<dyn Contender>> {
             Ok(match kind { $(
                 tamis::Kind::$type => Box::new(Ours::<tamis::filters::$type> {
                     name: kind.name(),

@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Result, bail, ensure};
 use comfy_table::{CellAlignment, Table, presets};
 use indicatif::ProgressBar;
-use tamis::{Error, Goal, HashId, Hasher, Kind};
+use tamis::{Error, Goal, HashId, KeyHasher, Kind};
 
 use harness::{Contender, Keys, Metric, Outcome};
 
@@ -56,8 +56,8 @@ impl Args {
     }
 
     /// What our filters hash with.
-    pub fn hasher(&self) -> Hasher {
-        Hasher::new(HashId::Fast, [self.seed, !self.seed])
+    pub fn hasher(&self) -> KeyHasher {
+        KeyHasher::new(HashId::Fast, [self.seed, !self.seed])
     }
 }
 

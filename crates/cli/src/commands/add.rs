@@ -23,7 +23,7 @@ pub(crate) fn run(args: &Add) -> Result<()> {
         asked += hashes.len() as u64;
         // Once it is full the rest is only counted, to say how much room there should have been.
         if full.is_none() {
-            match filter.insert_each(hashes) {
+            match filter.insert_batch(hashes) {
                 Err(Error::Full { keys }) => full = Some(keys),
                 done => done.map_err(|error| failure(args.filter.display(), &error))?,
             }

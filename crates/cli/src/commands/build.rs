@@ -7,7 +7,9 @@ use anyhow::{Result, anyhow, bail};
 use indicatif::ProgressBar;
 use serde_json::json;
 use tamis::plan::FIRST_KEYS;
-use tamis::{AnyFilter, Capability, Goal, Hash, Hasher, Keyed, Kind, Means, Progress, Settings};
+use tamis::{
+    AnyFilter, BuildOptions, Capability, Goal, KeyHash, KeyHasher, Keyed, Kind, Progress, Settings,
+};
 
 use crate::args::Build;
 use crate::hashing::{Pool, Runs, Tally, hash_keys};
@@ -73,10 +75,10 @@ fn check_flags(args: &Build) -> Result<()> {
 }
 
 /// What hashes the keys.
-pub(super) fn hasher(args: &Build) -> Hasher {
+pub(super) fn hasher(args: &Build) -> KeyHasher {
     match args.seed {
-        Some(seed) => Hasher::new(args.hash, seed),
-        None => Hasher::random(args.hash),
+        Some(seed) => KeyHasher::new(args.hash, seed),
+        None => KeyHasher::random(args.hash),
     }
 }
 
@@ -153,7 +155,7 @@ fn reading_bytes(threads: usize) -> u64 {
 pub(super) struct Pass<'a> {
     pub(super) args: &'a Build,
     pub(super) keys: &'a Keys,
-    pub(super) hasher: &'a Hasher,
+    pub(super) hasher: &'a KeyHasher,
 }
 
 impl Pass<'_> {
@@ -179,7 +181,7 @@ impl Pass<'_> {
             Some(most) if count > most => Err(tamis::Error::Full { keys: most }),
             most => Ok(goal(self.args, most.unwrap_or(count))),
         };
-        let build = |means: &Means<'_>, bar: &ProgressBar| {
+        let build = |means: &BuildOptions<'_>, bar: &ProgressBar| {
             self.hash_into(bar, |keys| kind.build_fitting(means, goal, &settings, keys))
         };
         self.with_means(build, |error| self.explain(error))
@@ -189,7 +191,7 @@ impl Pass<'_> {
     /// it is; `explain` tells of what went wrong other than with those.
     pub(super) fn with_means<R>(
         &self,
-        build: impl FnOnce(&Means<'_>, &ProgressBar) -> Result<R, tamis::Error>,
+        build: impl FnOnce(&BuildOptions<'_>, &ProgressBar) -> Result<R, tamis::Error>,
         explain: impl FnOnce(tamis::Error) -> anyhow::Error,
     ) -> Result<R> {
         let (args, threads) = (self.args, self.args.form.threads());
@@ -200,9 +202,9 @@ impl Pass<'_> {
             let bar = solving.get_or_init(|| progress::solving(now.keys, args.quiet));
             progress::show(bar, now);
         };
-        let mut means = Means::new().with_threads(threads).with_watcher(&watcher);
+        let mut means = BuildOptions::new().with_threads(threads).on_progress(&watcher);
         if let Some(limit) = args.time_limit {
-            means = means.with_time_limit(limit);
+            means = means.time_limit(limit);
         }
         let limit = args.max_memory.or_else(store::available);
         if let Some(limit) = limit {
@@ -215,7 +217,7 @@ impl Pass<'_> {
             bar.finish_and_clear();
         }
         built.map_err(|error| match (error, limit) {
-            (tamis::Error::Tight { needs, .. }, Some(limit)) => {
+            (tamis::Error::MemoryLimit { needs, .. }, Some(limit)) => {
                 let needs = (needs + reading_bytes(threads)).div_ceil(1 << 20);
                 let limit = show_size(limit);
                 match args.max_memory {
@@ -232,7 +234,7 @@ impl Pass<'_> {
             }
             (error @ tamis::Error::Stopped { .. }, _) => anyhow!("{error}; nothing was saved"),
             // It says all that its source would say again.
-            (tamis::Error::Keys(error), _) => anyhow!("{error}"),
+            (tamis::Error::Source(error), _) => anyhow!("{error}"),
             (error, _) => explain(error),
         })
     }
@@ -252,7 +254,7 @@ impl Pass<'_> {
         bar: &ProgressBar,
         build: impl FnOnce(&mut Runs<'_>) -> Result<AnyFilter, tamis::Error>,
     ) -> Result<(AnyFilter, Tally), tamis::Error> {
-        let pool = Pool::<Vec<Hash>>::default();
+        let pool = Pool::<Vec<KeyHash>>::default();
         let hash = |batch: &Batch<'_>| {
             let mut hashes = pool.take();
             hash_keys(batch, self.hasher, &mut hashes);
@@ -282,12 +284,12 @@ impl Pass<'_> {
     /// Asks for every key again. That a filter denies a member is the one thing it must not do.
     pub(super) fn verify(&self, filter: &AnyFilter, built: Tally) -> Result<()> {
         let bar = progress::bar("checking", self.keys, self.args.quiet);
-        let pool = Pool::<(Vec<Hash>, Vec<bool>)>::default();
+        let pool = Pool::<(Vec<KeyHash>, Vec<bool>)>::default();
         let ask = |batch: &Batch<'_>| {
             let (mut hashes, mut answers) = pool.take();
             hash_keys(batch, self.hasher, &mut hashes);
             answers.resize(hashes.len(), false);
-            filter.contains_each(&hashes, &mut answers);
+            filter.contains_batch(&hashes, &mut answers);
             bar.inc(batch.read_bytes());
             let tally = Tally::of(&hashes);
             let denied = answers.iter().position(|yes| !yes).map(|at| place(batch, at));
@@ -399,7 +401,7 @@ mod tests {
         let Command::Build(args) = Cli::parse_from(line).command else { unreachable!() };
         fs::write(&path, first)?;
         let keys = Keys::open(std::slice::from_ref(&path), Separator::Newline, true)?;
-        let hasher = Hasher::new(HashId::Fast, [1, 2]);
+        let hasher = KeyHasher::new(HashId::Fast, [1, 2]);
         let pass = Pass { args: &args, keys: &keys, hasher: &hasher };
         let count = args.keys.map_or_else(|| count_keys(&args, &keys), Ok)?;
         let (kind, goal, settings) = choose(&args, count)?;
@@ -432,11 +434,11 @@ mod tests {
         let line = ["tamis", "build", "-o", "f", "--filter", "bloom"];
         let Command::Build(args) = Cli::parse_from(line).command else { unreachable!() };
         let keys = Keys::open(std::slice::from_ref(&path), Separator::Newline, true).unwrap();
-        let hasher = Hasher::new(HashId::Fast, [1, 2]);
+        let hasher = KeyHasher::new(HashId::Fast, [1, 2]);
         let pass = Pass { args: &args, keys: &keys, hasher: &hasher };
         let hashes = ["apple", "pear", "plum"].map(|key| hasher.bytes(key.as_bytes()));
         let goal = Goal::KeysFpr { keys: 3, fpr: 1e-9 };
-        let of = |keys: &[Hash]| Kind::Bloom.build(1, goal, &Settings::default(), keys).unwrap();
+        let of = |keys: &[KeyHash]| Kind::Bloom.build(1, goal, &Settings::default(), keys).unwrap();
         pass.verify(&of(&hashes), Tally::of(&hashes)).unwrap();
         let error = pass.verify(&of(&hashes[..1]), Tally::of(&hashes)).unwrap_err().to_string();
         let expected = format!("{}:3: the filter denies this key", path.display());

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use serde_json::json;
-use tamis::Hash;
+use tamis::KeyHash;
 
 use crate::args::Comm;
 use crate::hashing::Pool;
@@ -12,7 +12,7 @@ use crate::{output, progress, store};
 /// What a worker needs for a batch, and uses again for the next.
 #[derive(Default)]
 struct Scratch {
-    hashes: Vec<Hash>,
+    hashes: Vec<KeyHash>,
     answers: Vec<bool>,
     text: Vec<u8>,
 }
@@ -28,7 +28,7 @@ pub(crate) fn run(args: &Comm) -> Result<bool> {
         let Scratch { hashes, answers, text } = &mut scratch;
         super::query::hash_lines(batch, &hasher, hashes);
         answers.resize(hashes.len(), false);
-        filter.contains_each(hashes, answers);
+        filter.contains_batch(hashes, answers);
         let (mut answers, mut counts) = (answers.iter(), [0u64; 2]);
         super::each_line(batch, |raw, end| {
             // A line without a key is never a member.

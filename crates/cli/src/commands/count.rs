@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use anyhow::Result;
-use tamis::{AnyFilter, Capability, Hash};
+use tamis::{AnyFilter, Capability, KeyHash};
 
 use crate::args::Count;
 use crate::hashing::Pool;
@@ -54,6 +54,6 @@ pub(crate) fn run(args: &Count) -> Result<bool> {
     Ok(found)
 }
 
-fn count(filter: &AnyFilter, key: Hash) -> u64 {
+fn count(filter: &AnyFilter, key: KeyHash) -> u64 {
     filter.count(key).expect("a kind that counts: it was asked before")
 }

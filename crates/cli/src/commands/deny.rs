@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Result, anyhow, bail};
 use indicatif::ProgressBar;
-use tamis::{AnyFilter, Error, Guarded, Hash, Keyed, Kind};
+use tamis::{AnyFilter, Error, Guarded, KeyHash, Keyed, Kind};
 
 use super::build::{Pass, changed, goal, hasher, place, report, settings};
 use crate::args::Build;
@@ -98,12 +98,12 @@ fn conflict(members: &Pass<'_>, strangers: &Pass<'_>, digest: u64) -> Result<any
 /// Asks for every denied key. That one passes is the one thing this filter must not do.
 fn none_passes(strangers: &Pass<'_>, filter: &AnyFilter, read: Tally) -> Result<()> {
     let bar = progress::bar("checking", strangers.keys, strangers.args.quiet);
-    let pool = Pool::<(Vec<Hash>, Vec<bool>)>::default();
+    let pool = Pool::<(Vec<KeyHash>, Vec<bool>)>::default();
     let ask = |batch: &Batch<'_>| {
         let (mut hashes, mut answers) = pool.take();
         hash_keys(batch, strangers.hasher, &mut hashes);
         answers.resize(hashes.len(), false);
-        filter.contains_each(&hashes, &mut answers);
+        filter.contains_batch(&hashes, &mut answers);
         bar.inc(batch.read_bytes());
         let passes = answers.iter().position(|yes| *yes).map(|at| place(batch, at));
         let tally = Tally::of(&hashes);

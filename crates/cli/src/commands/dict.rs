@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use anyhow::{Result, bail};
-use dictionary::store::{self, AnyStore};
-use dictionary::{Dictionary, Op, Options, Stats};
 use serde_json::{Map, Value, json};
 use tamis::Broom;
+use tamis_dictionary::store::{self, AnyStore};
+use tamis_dictionary::{Dictionary, Op, Options, Stats};
 
 use crate::args::{DictCommand, DictCreate, DictKeys, DictLoad, DictPut, DictStats, DictVerify};
 use crate::input::{Batch, Keys, Separator, failure};
@@ -38,7 +38,7 @@ fn shown(place: &str) -> String {
 }
 
 /// What the dictionary said, after the name of the place.
-fn at<T>(place: &str, result: Result<T, dictionary::Error>) -> Result<T> {
+fn at<T>(place: &str, result: Result<T, tamis_dictionary::Error>) -> Result<T> {
     result.map_err(|error| failure(shown(place), &error))
 }
 

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use tamis::{Capability, Hash};
+use tamis::{Capability, KeyHash};
 
 use super::query::hash_lines;
 use crate::args::Get;
@@ -15,7 +15,7 @@ use crate::{output, progress, store};
 /// What a worker needs for a batch, and uses again for the next.
 #[derive(Default)]
 struct Scratch {
-    hashes: Vec<Hash>,
+    hashes: Vec<KeyHash>,
     values: Vec<Option<u64>>,
     lines: Vec<u8>,
 }
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &Get) -> Result<bool> {
         let mut scratch = pool.take();
         hash_lines(batch, &hasher, &mut scratch.hashes);
         scratch.values.resize(scratch.hashes.len(), None);
-        let asked = filter.get_each(&scratch.hashes, &mut scratch.values);
+        let asked = filter.get_batch(&scratch.hashes, &mut scratch.values);
         asked.expect("a kind with values: it was asked before");
         let found = show(args, batch, &scratch.values, &mut scratch.lines);
         bar.inc(batch.read_bytes());

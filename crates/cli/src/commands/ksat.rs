@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
-use ksat::{Formula, GaveUp, Outcome, Progress, Settings, Solution, Watch, solve};
 use serde_json::json;
+use tamis_ksat::{Formula, GaveUp, Outcome, Progress, Settings, Solution, Watch, solve};
 
 use crate::args::Ksat;
 use crate::input::{failure, read_one};

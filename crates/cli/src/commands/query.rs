@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::exit;
 
 use anyhow::Result;
-use tamis::{Hash, Hasher};
+use tamis::{KeyHash, KeyHasher};
 
 use crate::args::Query;
 use crate::hashing::Pool;
@@ -14,7 +14,7 @@ use crate::{output, progress, store};
 /// What a worker needs for a batch, and uses again for the next.
 #[derive(Default)]
 struct Scratch {
-    hashes: Vec<Hash>,
+    hashes: Vec<KeyHash>,
     answers: Vec<bool>,
     found: Vec<u8>,
 }
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &Query) -> Result<bool> {
         let mut scratch = pool.take();
         hash_lines(batch, &hasher, &mut scratch.hashes);
         scratch.answers.resize(scratch.hashes.len(), false);
-        filter.contains_each(&scratch.hashes, &mut scratch.answers);
+        filter.contains_batch(&scratch.hashes, &mut scratch.answers);
         let quiet = args.count || args.quiet;
         let count =
             collect(batch, args.invert, &scratch.answers, (!quiet).then_some(&mut scratch.found));
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Query) -> Result<bool> {
 }
 
 /// A hash for every line, so that answers and lines go side by side; of lines without a key too.
-pub(super) fn hash_lines(batch: &Batch<'_>, hasher: &Hasher, hashes: &mut Vec<Hash>) {
+pub(super) fn hash_lines(batch: &Batch<'_>, hasher: &KeyHasher, hashes: &mut Vec<KeyHash>) {
     hashes.clear();
     match batch.separator() {
         Separator::U64 => hashes.extend(batch.words().map(|word| hasher.int(word))),

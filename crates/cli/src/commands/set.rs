@@ -1,7 +1,7 @@
 //! `tamis set`: other values for keys of the set.
 
 use anyhow::{Result, bail};
-use tamis::{Capability, Error, Hash};
+use tamis::{Capability, Error, KeyHash};
 
 use crate::args::Set;
 use crate::entries::each_entry;
@@ -20,7 +20,7 @@ pub(crate) fn run(args: &Set) -> Result<()> {
 
     let keys = Keys::open(&args.keys_from, args.form.separator(), false)?;
     let bar = progress::bar("setting", &keys, args.quiet);
-    let pool = Pool::<Vec<(u64, Hash, u64)>>::default();
+    let pool = Pool::<Vec<(u64, KeyHash, u64)>>::default();
     let hash = |batch: &Batch<'_>| {
         let mut run = pool.take();
         run.clear();

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Result, bail};
 use tamis::plan::solve;
-use tamis::{AnyFilter, Build, Goal, Hash, HashId, Hasher, Keyed, Settings, Sliding, SlidingShape};
+use tamis::{
+    AnyFilter, Build, Goal, HashId, KeyHash, KeyHasher, Keyed, Settings, Sliding, SlidingShape,
+};
 
 use crate::args::{Uniq, Window};
 use crate::hashing::Pool;
@@ -27,12 +29,12 @@ struct Lines {
     text: Vec<u8>,
     /// Where each line ends, its separator included.
     ends: Vec<u32>,
-    hashes: Vec<Hash>,
+    hashes: Vec<KeyHash>,
 }
 
 impl Lines {
     /// All text at once, since most of it will be printed, and one walk for ends and hashes.
-    fn read(&mut self, batch: &Batch<'_>, hasher: &Hasher) {
+    fn read(&mut self, batch: &Batch<'_>, hasher: &KeyHasher) {
         let Self { text, ends, hashes } = self;
         text.clear();
         ends.clear();
@@ -96,7 +98,7 @@ pub(crate) fn run(args: &Uniq) -> Result<()> {
         };
         tamis::Window::advance(filter, now());
         seen.resize(lines.hashes.len(), false);
-        tamis::Window::push_each(filter, &lines.hashes, &mut seen);
+        tamis::Window::push_batch(filter, &lines.hashes, &mut seen);
         fresh.clear();
         lines.collect(&seen, &mut fresh);
         if !fresh.is_empty() {
@@ -143,7 +145,7 @@ fn begin(args: &Uniq) -> Result<Keyed<AnyFilter>> {
     }
     store::check_memory(tamis::Shape::figures(&shape).bytes, None)?;
     let filter = Sliding::build(shape, &[][..])?;
-    Ok(Keyed::new(Hasher::random(HashId::Fast), AnyFilter::Sliding(filter)))
+    Ok(Keyed::new(KeyHasher::random(HashId::Fast), AnyFilter::Sliding(filter)))
 }
 
 /// A checkpoint, if it is one of such a window.

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use anyhow::{Result, anyhow, bail};
-use tamis::{AnyFilter, Capability, Error, Hash, Keyed, Kind};
+use tamis::{AnyFilter, Capability, Error, KeyHash, Keyed, Kind};
 
 use super::build::{Pass, changed, goal, hasher, report, settings};
 use crate::args::{Build, Form};
@@ -12,7 +12,7 @@ use crate::hashing::{Pool, Tally};
 use crate::input::{Batch, Keys, failure};
 use crate::{progress, store};
 
-type Entries = Vec<(Hash, u64)>;
+type Entries = Vec<(KeyHash, u64)>;
 
 /// That there are lines, which raw integers have not.
 pub(super) fn check_form(form: &Form) -> Result<()> {
@@ -122,9 +122,9 @@ fn verify(pass: &Pass<'_>, filter: &AnyFilter, built: Tally) -> Result<()> {
     let pool = Pool::default();
     let ask = |batch: &Batch<'_>| -> Result<(Tally, bool)> {
         let entries = read(pass, batch, &pool)?;
-        let keys: Vec<Hash> = entries.iter().map(|(key, _)| *key).collect();
+        let keys: Vec<KeyHash> = entries.iter().map(|(key, _)| *key).collect();
         let mut values = vec![None; keys.len()];
-        filter.get_each(&keys, &mut values)?;
+        filter.get_batch(&keys, &mut values)?;
         bar.inc(batch.read_bytes());
         let right = entries.iter().zip(&values).all(|((_, given), got)| *got == Some(*given));
         let tally = tally(&entries);

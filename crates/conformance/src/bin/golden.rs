@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use conformance::files::{denying_path, golden_path, make_denying, make_golden, testdata};
+use tamis_conformance::files::{denying_path, golden_path, make_denying, make_golden, testdata};
 
 macro_rules! golden {
     ($( $id:literal $file:ident $type:ident { $($can:ident)* } $paper:literal; )*) => {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dictionary::{Layout, Op, Options, Policy, Store};
+use tamis_dictionary::{Layout, Op, Options, Policy, Store};
 
 use crate::common::{Dict, Watch, Watched, key};
 
@@ -56,12 +56,14 @@ pub(crate) fn count<S: Store + 'static>(store: S) {
     assert!(each <= if layout == Layout::Clustered { 1.05 } else { 2.05 }, "{each}");
     assert!(after.sweeps > 0, "no sweep was due");
     // Those that the dictionary counts itself are the same.
-    let ours = |counts: dictionary::Counts| {
+    let ours = |counts: tamis_dictionary::Counts| {
         counts.reads_lookup + counts.reads_repair + counts.reads_sweep + counts.reads_filter
     };
     assert_eq!(ours(after) - ours(before), gets + scans);
     let stats = dict.stats();
-    let most = conformance::stats::bounds(16 * KEYS, 1.0 / 64.0, conformance::stats::ALPHA).end;
+    let most =
+        tamis_conformance::stats::bounds(16 * KEYS, 1.0 / 64.0, tamis_conformance::stats::ALPHA)
+            .end;
     assert!(passed < most, "{passed} strangers, {most} are too many");
     assert!(stats.window_strangers > 30_000 && stats.window_fpr().unwrap() < 1.0 / 64.0);
 

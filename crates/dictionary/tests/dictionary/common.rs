@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-use dictionary::store::{self, AnyStore, Change, Entry, MemoryStore, RedbStore};
-use dictionary::{Dictionary, Error, Layout, Options, Store};
 use tamis::Broom;
+use tamis_dictionary::store::{self, AnyStore, Change, Entry, MemoryStore, RedbStore};
+use tamis_dictionary::{Dictionary, Error, Layout, Options, Store};
 use tempfile::TempDir;
 
 pub(crate) const LAYOUTS: [Layout; 2] = [Layout::Clustered, Layout::Secondary];

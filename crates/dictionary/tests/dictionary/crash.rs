@@ -5,10 +5,10 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use conformance::Effort;
-use conformance::keys::Random;
-use dictionary::store::RedbStore;
-use dictionary::{Layout, Op};
+use tamis_conformance::Effort;
+use tamis_conformance::keys::Random;
+use tamis_dictionary::store::RedbStore;
+use tamis_dictionary::{Layout, Op};
 
 use crate::common::{Dict, RedbHome, busy_options, key};
 

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-use conformance::Effort;
-use dictionary::store::MemoryStore;
-use dictionary::{Error, Op, Options, Store};
+use tamis_conformance::Effort;
+use tamis_dictionary::store::MemoryStore;
+use tamis_dictionary::{Error, Op, Options, Store};
 
 use crate::common::{Dict, LAYOUTS, Watch, Watched, busy_options, key};
 
@@ -17,7 +17,7 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(layout: dictionary::Layout, options: Options) -> Self {
+    fn new(layout: tamis_dictionary::Layout, options: Options) -> Self {
         let (store, watch) = (MemoryStore::new(layout), Arc::new(Watch::default()));
         let dict = Dict::create(Watched(store.clone(), Arc::clone(&watch)), options).unwrap();
         Self { store, watch, dict }

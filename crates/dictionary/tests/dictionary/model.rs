@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use conformance::keys::Random;
-use dictionary::{Op, Policy};
+use tamis_conformance::keys::Random;
+use tamis_dictionary::{Op, Policy};
 
 use crate::common::{Dict, Home, busy_options, key};
 
@@ -42,7 +42,7 @@ pub(crate) fn agree(home: &impl Home, rounds: u64, steps: u64, random: &mut Rand
     assert!(counts.false_positives > 0 && counts.repairs > 0);
 }
 
-fn step<S: dictionary::Store + 'static>(
+fn step<S: tamis_dictionary::Store + 'static>(
     dict: &Dict<S>,
     map: &mut BTreeMap<Vec<u8>, Vec<u8>>,
     keys: usize,

@@ -3,10 +3,10 @@
 use std::process::Command;
 use std::sync::Arc;
 
-use conformance::keys::Random;
-use dictionary::store::{FjallStore, MemoryStore, RedbStore};
-use dictionary::{Dictionary, Error, Layout, Op, Options, Store};
 use tamis::{AdaptiveQuotient, Broom, HashId};
+use tamis_conformance::keys::Random;
+use tamis_dictionary::store::{FjallStore, MemoryStore, RedbStore};
+use tamis_dictionary::{Dictionary, Error, Layout, Op, Options, Store};
 
 use crate::common::{Dict, Home, LAYOUTS, Named, RedbHome, Watch, Watched, busy_options, key};
 
@@ -242,7 +242,7 @@ fn a_full_disk_is_an_error_and_loses_nothing() {
 #[test]
 fn fill_the_disk() {
     let Ok(place) = std::env::var("TAMIS_FILL") else { return };
-    let dict = Dict::open(dictionary::store::open(&place).unwrap()).unwrap();
+    let dict = Dict::open(tamis_dictionary::store::open(&place).unwrap()).unwrap();
     // They do not compress.
     let mut random = Random::new(5);
     let value: Vec<u8> = (0..100_000).map(|_| random.word() as u8).collect();

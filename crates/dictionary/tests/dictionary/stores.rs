@@ -1,8 +1,8 @@
 //! Every store in both layouts: what holds for all of them, then what can happen to servers.
 
-use conformance::Effort;
-use dictionary::store::MemoryStore;
-use dictionary::{Error, Layout, Op, Policy};
+use tamis_conformance::Effort;
+use tamis_dictionary::store::MemoryStore;
+use tamis_dictionary::{Error, Layout, Op, Policy};
 
 use crate::common::{Dict, Home, LAYOUTS, Named, busy_options, key};
 use crate::{accesses, model, opening, threads};
@@ -96,8 +96,8 @@ mod on_servers {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::{Duration, Instant};
 
-    use dictionary::store::{PostgresStore, RedisStore};
-    use dictionary::{Options, Store};
+    use tamis_dictionary::store::{PostgresStore, RedisStore};
+    use tamis_dictionary::{Options, Store};
 
     use super::*;
     use crate::server::Server;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 
-use conformance::Effort;
-use conformance::keys::Random;
-use dictionary::store::MemoryStore;
-use dictionary::{Op, Policy, Store};
+use tamis_conformance::Effort;
+use tamis_conformance::keys::Random;
+use tamis_dictionary::store::MemoryStore;
+use tamis_dictionary::{Op, Policy, Store};
 
 use crate::common::{Dict, LAYOUTS, Watch, Watched, busy_options, key};
 

@@ -39,15 +39,15 @@
 
 use std::ops::RangeInclusive;
 
-use bits::range::{mix, scale};
-use bits::{Words, prefetch, set};
-use format::{Name, Reader, Writer};
+use tamis_bits::range::{mix, scale};
+use tamis_bits::{Words, prefetch, set};
+use tamis_format::{Name, Reader, Writer};
 
 use super::digests::Digests;
 use super::{build_by_inserting, usize_words};
 use crate::error::{Error, Full};
 use crate::filter::{Adapt, Build, Filter, Insert, KeySource, Persist, Repair};
-use crate::hash::Hash;
+use crate::hash::KeyHash;
 use crate::plan::{Figures, MAX_BYTES, MAX_KEYS, Settings, Shape};
 
 const BITS: Name = Name::new("bits");
@@ -88,7 +88,7 @@ impl Level {
         self.keys.max(1)
     }
 
-    fn cell(&self, key: Hash) -> u64 {
+    fn cell(&self, key: KeyHash) -> u64 {
         scale(key.hi, self.cells())
     }
 }
@@ -131,7 +131,7 @@ impl AdaptiveBloomShape {
         if shape.is_small_enough() {
             Ok(shape)
         } else {
-            Err(Error::Unreachable { why: "that takes too many bits" })
+            Err(Error::Infeasible { why: "that takes too many bits" })
         }
     }
 
@@ -177,8 +177,8 @@ impl Shape for AdaptiveBloomShape {
         Figures {
             keys: self.keys,
             fpr: self.fpr_at(self.keys),
-            bytes: (bits::lines(self.words()) + bits::lines(self.marks)) * 64,
-            cost: f64::from(self.levels[0].segments) * 1.125 + 0.5,
+            bytes: (tamis_bits::lines(self.words()) + tamis_bits::lines(self.marks)) * 64,
+            query_cost: f64::from(self.levels[0].segments) * 1.125 + 0.5,
         }
     }
 
@@ -224,17 +224,17 @@ impl Cells {
         &self,
         shape: &'a AdaptiveBloomShape,
         level: usize,
-        key: Hash,
+        key: KeyHash,
     ) -> impl Iterator<Item = u64> + use<'a> {
         let before: u64 = shape.levels[..level].iter().map(Level::all_bits).sum();
         let Level { segments, bits, .. } = shape.levels[level];
         let function = mix(self.state[EPOCH] << 3 | level as u64);
         let (hi, lo) = (mix(key.lo ^ function), mix(key.lo.wrapping_add(function) ^ key.hi));
-        let places = Hash { hi, lo }.probes(bits).take(segments as usize);
+        let places = KeyHash { hi, lo }.probes(bits).take(segments as usize);
         (0..).zip(places).map(move |(segment, bit): (u64, u64)| before + segment * bits + bit)
     }
 
-    fn has_all(&self, shape: &AdaptiveBloomShape, level: usize, key: Hash) -> bool {
+    fn has_all(&self, shape: &AdaptiveBloomShape, level: usize, key: KeyHash) -> bool {
         self.places(shape, level, key).all(|bit| set::get(&self.bits, bit))
     }
 
@@ -244,22 +244,22 @@ impl Cells {
     }
 
     /// What stands among the marks for a key past the last level.
-    fn digest(key: Hash) -> u64 {
+    fn digest(key: KeyHash) -> u64 {
         mix(key.hi ^ mix(key.lo ^ 0x5bf0_3635_dcd1_d867))
     }
 
-    fn is_dead(&self, shape: &AdaptiveBloomShape, level: usize, key: Hash) -> bool {
+    fn is_dead(&self, shape: &AdaptiveBloomShape, level: usize, key: KeyHash) -> bool {
         self.marks.contains(Self::dead_mark(level, shape.levels[level].cell(key)))
     }
 
     /// Where a key gets in: the level, one more than the last for the digests; `None` if nowhere.
     #[inline(always)]
-    fn level_of(&self, shape: &AdaptiveBloomShape, key: Hash) -> Option<usize> {
+    fn level_of(&self, shape: &AdaptiveBloomShape, key: KeyHash) -> Option<usize> {
         if self.has_all(shape, 0, key) { self.level_below(shape, key) } else { None }
     }
 
     /// The same for a key whose bits of level 0 are set.
-    fn level_below(&self, shape: &AdaptiveBloomShape, key: Hash) -> Option<usize> {
+    fn level_below(&self, shape: &AdaptiveBloomShape, key: KeyHash) -> Option<usize> {
         for level in 0..shape.depth {
             if level > 0 && !self.has_all(shape, level, key) {
                 return None;
@@ -273,7 +273,12 @@ impl Cells {
 
     /// Puts a key into a level, and into those below while its cell is dead. [`Full`] only where
     /// memory for more marks cannot be had, and then all is as it was.
-    fn put(&mut self, shape: &AdaptiveBloomShape, mut level: usize, key: Hash) -> Result<(), Full> {
+    fn put(
+        &mut self,
+        shape: &AdaptiveBloomShape,
+        mut level: usize,
+        key: KeyHash,
+    ) -> Result<(), Full> {
         self.marks.reserve(1)?;
         while level < shape.depth {
             let places = self.places(shape, level, key);
@@ -293,15 +298,15 @@ impl Cells {
         &mut self,
         shape: &AdaptiveBloomShape,
         level: usize,
-        stranger: Hash,
-        members: &[Hash],
+        stranger: KeyHash,
+        members: &[KeyHash],
     ) -> Result<(), Full> {
         let of = shape.levels[level];
         let cell = of.cell(stranger);
-        let here = |key: &&Hash| {
+        let here = |key: &&KeyHash| {
             of.cell(**key) == cell && (0..level).all(|above| self.is_dead(shape, above, **key))
         };
-        let moved: Vec<Hash> = members.iter().filter(here).copied().collect();
+        let moved: Vec<KeyHash> = members.iter().filter(here).copied().collect();
         let room = match shape.levels().get(level + 1) {
             Some(next) => self.state[5 + level] + moved.len() as u64 <= next.keys,
             None => true,
@@ -345,7 +350,7 @@ impl AdaptiveBloom {
         self.now.state[EPOCH]
     }
 
-    fn fetch(&self, key: Hash) {
+    fn fetch(&self, key: KeyHash) {
         // Most strangers are denied by the first two.
         for bit in self.now.places(&self.shape, 0, key).take(2) {
             prefetch(&self.now.bits, (bit / 64) as usize);
@@ -367,7 +372,7 @@ impl Filter for AdaptiveBloom {
     }
 
     #[inline]
-    fn contains(&self, key: Hash) -> bool {
+    fn contains(&self, key: KeyHash) -> bool {
         self.now.level_of(&self.shape, key).is_some()
     }
 
@@ -376,7 +381,7 @@ impl Filter for AdaptiveBloom {
         self.now.state[LEN]
     }
 
-    fn contains_each(&self, keys: &[Hash], out: &mut [bool]) {
+    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
         assert!(out.len() >= keys.len(), "an answer for each key");
         keys.iter().take(BATCH).for_each(|key| self.fetch(*key));
         for (i, (key, out)) in keys.iter().zip(out).enumerate() {
@@ -399,7 +404,7 @@ impl Build for AdaptiveBloom {
 }
 
 impl Insert for AdaptiveBloom {
-    fn insert(&mut self, key: Hash) -> Result<(), Full> {
+    fn insert(&mut self, key: KeyHash) -> Result<(), Full> {
         if self.len() >= self.shape.keys {
             return Err(Full);
         }
@@ -418,14 +423,14 @@ impl Insert for AdaptiveBloom {
 
 impl Adapt for AdaptiveBloom {
     /// What the key's index cells cover, of all levels.
-    fn suspects(&self, key: Hash) -> RangeInclusive<u64> {
+    fn suspects(&self, key: KeyHash) -> RangeInclusive<u64> {
         let ranges = self.shape.levels().iter().map(|level| piece(level.cell(key), level.cells()));
         ranges.fold(key.hi..=key.hi, |all, range| {
             *all.start().min(range.start())..=*all.end().max(range.end())
         })
     }
 
-    fn adapt(&mut self, stranger: Hash, members: &[Hash]) -> Repair {
+    fn adapt(&mut self, stranger: KeyHash, members: &[KeyHash]) -> Repair {
         let Some(mut level) = self.now.level_of(&self.shape, stranger) else {
             return Repair::NotNeeded;
         };
@@ -453,7 +458,7 @@ impl Adapt for AdaptiveBloom {
         }
     }
 
-    fn renew(&mut self, members: &[Hash]) {
+    fn renew(&mut self, members: &[KeyHash]) {
         let pieces = self.shape.pieces();
         let mut next = match self.next.take() {
             Some(next) => next,
@@ -547,7 +552,7 @@ impl Persist for AdaptiveBloom {
     }
 
     fn validate(&self) -> Result<(), Error> {
-        let corrupt = |what| Err(format::Error::Corrupt { at: 0, what }.into());
+        let corrupt = |what| Err(tamis_format::Error::Corrupt { at: 0, what }.into());
         let end = self.shape.bits();
         for cells in std::iter::once(&self.now).chain(self.next.as_ref().map(|next| &next.0)) {
             if !set::ends_at(&cells.bits, end) {
@@ -564,11 +569,11 @@ impl Persist for AdaptiveBloom {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hash::{HashId, Hasher, Key};
+    use crate::hash::{HashId, Key, KeyHasher};
 
-    fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<Hash> {
-        let hasher = Hasher::new(HashId::Fast, [seed, 20]);
-        keys.map(|key| key.hash(&hasher)).collect()
+    fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<KeyHash> {
+        let hasher = KeyHasher::new(HashId::Fast, [seed, 20]);
+        keys.map(|key| key.hash_with(&hasher)).collect()
     }
 
     #[test]
@@ -599,7 +604,7 @@ mod tests {
             while let Some(level) = filter.now.level_of(&filter.shape, x) {
                 reached[level] += 1;
                 let range = filter.suspects(x);
-                let suspects: Vec<Hash> =
+                let suspects: Vec<KeyHash> =
                     present.iter().copied().filter(|key| range.contains(&key.hi)).collect();
                 if filter.adapt(x, &suspects) == Repair::Impossible {
                     break;

@@ -35,9 +35,9 @@
 
 use std::ops::RangeInclusive;
 
-use bits::packed;
-use bits::range::{mix, scale};
-use format::{Name, Reader, Writer};
+use tamis_bits::packed;
+use tamis_bits::range::{mix, scale};
+use tamis_format::{Name, Reader, Writer};
 
 use super::adaptive_bloom::piece;
 use super::build_by_inserting;
@@ -45,7 +45,7 @@ use super::digests::Digests;
 use super::quotient::{Quotient, QuotientShape};
 use crate::error::{Error, Full};
 use crate::filter::{Adapt, Build, Filter, Insert, KeySource, Persist, Remove, Repair};
-use crate::hash::Hash;
+use crate::hash::KeyHash;
 use crate::plan::{Figures, MAX_KEYS, Settings, Shape};
 
 const MARKS: Name = Name::new("marks");
@@ -99,8 +99,8 @@ impl Shape for AdaptiveQuotientShape {
         Figures {
             keys: self.keys,
             fpr: self.fpr_at(self.keys),
-            bytes: table.bytes + bits::lines(self.marks) * 64,
-            cost: table.cost + 0.5,
+            bytes: table.bytes + tamis_bits::lines(self.marks) * 64,
+            query_cost: table.query_cost + 0.5,
         }
     }
 
@@ -132,7 +132,7 @@ pub struct AdaptiveQuotient {
 /// A key as the quotient filter sees it, and its fingerprint there.
 #[derive(Clone, Copy)]
 struct Seen {
-    hash: Hash,
+    hash: KeyHash,
     print: u64,
 }
 
@@ -153,7 +153,7 @@ impl AdaptiveQuotient {
     }
 
     #[inline(always)]
-    fn seen(&self, key: Hash) -> Seen {
+    fn seen(&self, key: KeyHash) -> Seen {
         let [sweeps, done, _] = self.state;
         let swept = scale(key.hi, self.pieces()) < done;
         self.seen_under(key, sweeps.wrapping_add(u64::from(swept)))
@@ -167,11 +167,11 @@ impl AdaptiveQuotient {
     /// The top of the quotient is of `hi`, the rest and the remainder of `lo` under the function of
     /// a sweep.
     #[inline(always)]
-    fn seen_under(&self, key: Hash, sweep: u64) -> Seen {
+    fn seen_under(&self, key: KeyHash, sweep: u64) -> Seen {
         let (q, r) = (self.shape.table.quotient(), self.shape.table.remainder());
         let mixed = mix(key.lo ^ mix(sweep.wrapping_add(0x9e37_79b9_7f4a_7c15)));
         let hi = key.hi & !packed::mask(64 - self.fixed()) | mixed >> self.fixed();
-        Seen { hash: Hash { hi, lo: key.lo }, print: hi >> (64 - q - r) }
+        Seen { hash: KeyHash { hi, lo: key.lo }, print: hi >> (64 - q - r) }
     }
 
     /// What stands among the marks for a dead fingerprint.
@@ -180,7 +180,7 @@ impl AdaptiveQuotient {
     }
 
     /// What stands among the marks for a key of a dead fingerprint.
-    fn digest(key: Hash) -> u64 {
+    fn digest(key: KeyHash) -> u64 {
         mix(key.hi ^ mix(key.lo ^ 0x5bf0_3635_dcd1_d867))
     }
 
@@ -188,7 +188,7 @@ impl AdaptiveQuotient {
         self.marks.contains(Self::dead_mark(seen.print))
     }
 
-    fn put(&mut self, key: Hash, seen: &Seen) -> Result<(), Full> {
+    fn put(&mut self, key: KeyHash, seen: &Seen) -> Result<(), Full> {
         let dead = self.is_dead(seen);
         if dead {
             self.marks.reserve(1)?;
@@ -197,7 +197,7 @@ impl AdaptiveQuotient {
         if dead { self.marks.insert(Self::digest(key)) } else { Ok(()) }
     }
 
-    fn take(&mut self, key: Hash, seen: &Seen) -> bool {
+    fn take(&mut self, key: KeyHash, seen: &Seen) -> bool {
         let dead = self.is_dead(seen);
         if !self.table.contains(seen.hash) || dead && !self.marks.remove(Self::digest(key)) {
             return false;
@@ -218,7 +218,7 @@ impl Filter for AdaptiveQuotient {
     }
 
     #[inline]
-    fn contains(&self, key: Hash) -> bool {
+    fn contains(&self, key: KeyHash) -> bool {
         let seen = self.seen(key);
         self.table.contains(seen.hash)
             && (!self.is_dead(&seen) || self.marks.contains(Self::digest(key)))
@@ -229,14 +229,14 @@ impl Filter for AdaptiveQuotient {
         self.table.len()
     }
 
-    fn contains_each(&self, keys: &[Hash], out: &mut [bool]) {
+    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
         assert!(out.len() >= keys.len(), "an answer for each key");
-        let mut seen = [Hash { hi: 0, lo: 0 }; BATCH];
+        let mut seen = [KeyHash { hi: 0, lo: 0 }; BATCH];
         for (keys, out) in keys.chunks(BATCH).zip(out[..keys.len()].chunks_mut(BATCH)) {
             for (seen, key) in seen.iter_mut().zip(keys) {
                 *seen = self.seen(*key).hash;
             }
-            self.table.contains_each(&seen[..keys.len()], out);
+            self.table.contains_batch(&seen[..keys.len()], out);
             for (key, out) in keys.iter().zip(out).filter(|(_, out)| **out) {
                 *out = !self.is_dead(&self.seen(*key)) || self.marks.contains(Self::digest(*key));
             }
@@ -255,7 +255,7 @@ impl Build for AdaptiveQuotient {
 }
 
 impl Insert for AdaptiveQuotient {
-    fn insert(&mut self, key: Hash) -> Result<(), Full> {
+    fn insert(&mut self, key: KeyHash) -> Result<(), Full> {
         if self.len() >= self.shape.keys {
             return Err(Full);
         }
@@ -264,19 +264,19 @@ impl Insert for AdaptiveQuotient {
 }
 
 impl Remove for AdaptiveQuotient {
-    fn remove(&mut self, key: Hash) -> bool {
+    fn remove(&mut self, key: KeyHash) -> bool {
         self.take(key, &self.seen(key))
     }
 }
 
 impl Adapt for AdaptiveQuotient {
     /// All that have its quotient but for the last bits, under whatever function.
-    fn suspects(&self, key: Hash) -> RangeInclusive<u64> {
+    fn suspects(&self, key: KeyHash) -> RangeInclusive<u64> {
         let rest = packed::mask(64 - self.fixed());
         key.hi & !rest..=key.hi | rest
     }
 
-    fn adapt(&mut self, stranger: Hash, members: &[Hash]) -> Repair {
+    fn adapt(&mut self, stranger: KeyHash, members: &[KeyHash]) -> Repair {
         if !self.contains(stranger) {
             return Repair::NotNeeded;
         }
@@ -290,7 +290,7 @@ impl Adapt for AdaptiveQuotient {
             while self.marks.remove(digest) {}
             return Repair::Extended;
         }
-        let alike: Vec<Hash> =
+        let alike: Vec<KeyHash> =
             members.iter().filter(|key| self.seen(**key).print == seen.print).copied().collect();
         let marks = alike.iter().map(|key| Self::digest(*key)).chain([Self::dead_mark(seen.print)]);
         if self.marks.reserve(alike.len() as u64 + 1).is_err() {
@@ -308,11 +308,11 @@ impl Adapt for AdaptiveQuotient {
         (credit > 0).then(|| piece(done, self.pieces()))
     }
 
-    fn renew(&mut self, members: &[Hash]) {
+    fn renew(&mut self, members: &[KeyHash]) {
         let [sweeps, done, credit] = self.state;
         self.state[2] = credit.saturating_sub(1);
         let ours = members.iter().filter(|key| scale(key.hi, self.pieces()) == done);
-        let ours: Vec<Hash> = ours.copied().collect();
+        let ours: Vec<KeyHash> = ours.copied().collect();
         for (at, key) in ours.iter().enumerate() {
             let [old, new] = [0, 1].map(|next| self.seen_under(*key, sweeps.wrapping_add(next)));
             if self.put(*key, &new).is_err() {
@@ -368,7 +368,7 @@ impl Persist for AdaptiveQuotient {
     fn validate(&self) -> Result<(), Error> {
         if !self.marks.is_sound() {
             let what = "a mark cannot be found";
-            return Err(format::Error::Corrupt { at: 0, what }.into());
+            return Err(tamis_format::Error::Corrupt { at: 0, what }.into());
         }
         self.table.validate()
     }
@@ -377,14 +377,14 @@ impl Persist for AdaptiveQuotient {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hash::{HashId, Hasher, Key};
+    use crate::hash::{HashId, Key, KeyHasher};
 
-    fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<Hash> {
-        let hasher = Hasher::new(HashId::Fast, [seed, 21]);
-        keys.map(|key| key.hash(&hasher)).collect()
+    fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<KeyHash> {
+        let hasher = KeyHasher::new(HashId::Fast, [seed, 21]);
+        keys.map(|key| key.hash_with(&hasher)).collect()
     }
 
-    fn of(range: &RangeInclusive<u64>, members: &[Hash]) -> Vec<Hash> {
+    fn of(range: &RangeInclusive<u64>, members: &[KeyHash]) -> Vec<KeyHash> {
         members.iter().copied().filter(|key| range.contains(&key.hi)).collect()
     }
 
@@ -424,7 +424,7 @@ mod tests {
         let mut filter = AdaptiveQuotient::new(shape).unwrap();
         let all = hashes(2, 0..100);
         let print = filter.seen(all[0]).print;
-        let alike: Vec<Hash> =
+        let alike: Vec<KeyHash> =
             all.into_iter().filter(|key| filter.seen(*key).print == print).take(3).collect();
         let [a, b, x] = alike[..] else { panic!("too few of one fingerprint") };
         filter.insert(a).unwrap();

@@ -15,7 +15,7 @@
 //! | bits a key | 1.116 w for three cells, 1.055 w for four, at 10^7 keys; 1.11 w and 1.05 w at 10^8; 1.24 w at 1000 |
 //! | rate | 2^-w exactly, whatever the number of keys |
 //! | cache lines | 3 or 4, within some 100 KB, all asked for at once |
-//! | building | sorting the digests, then peeling each shard within the cache: see [`bits::peel`] |
+//! | building | sorting the digests, then peeling each shard within the cache: see [`tamis_bits::peel`] |
 //! | failure | none: a shard tries other multipliers; what is left after 24 or more is listed |
 //!
 //! It is built from all its keys at once and cannot be changed. Two keys with the same 64 bits of
@@ -23,20 +23,20 @@
 //!
 //! Graf, Lemire, *Binary Fuse Filters: Fast and Smaller Than Xor Filters*, 2022; shards with equal
 //! parts of the table as in Vigna, *ε-Cost Sharding*, 2025. Differences: the graph ends in a fold
-//! and has cells of any number, which takes 1.116 instead of 1.125 cells a key ([`bits::peel::Fuse`]
+//! and has cells of any number, which takes 1.116 instead of 1.125 cells a key ([`tamis_bits::peel::Fuse`]
 //! has the drawing); sizes are measured, down to a single key, and not a formula; the multiplier of
 //! another attempt leaves the first cell where it was, so that the sorted digests stay in the order
 //! in which they are peeled; and a build cannot fail.
 
-use bits::peel::Fuse;
-use format::{Reader, Writer};
+use tamis_bits::peel::Fuse;
+use tamis_format::{Reader, Writer};
 
 use super::as_given;
 use super::peeled::{Layout, MAX_SHARD_BITS, Table, shards, width_for};
 use crate::error::Error;
-use crate::filter::{Build, Filter, KeySource, Means, Persist, Static};
+use crate::filter::{Build, BuildOptions, Filter, KeySource, Persist, Static};
 use crate::gather::gather;
-use crate::hash::Hash;
+use crate::hash::KeyHash;
 use crate::plan::{Figures, MAX_KEYS, Setting, Settings, Shape};
 
 /// Prints of so many bits, three or four cells a key.
@@ -135,7 +135,7 @@ impl Shape for BinaryFuseShape {
             keys: self.keys,
             fpr: self.fpr_at(self.keys.max(1)),
             bytes: self.layout.bytes(),
-            cost: f64::from(self.arity()),
+            query_cost: f64::from(self.arity()),
         }
     }
 
@@ -185,7 +185,7 @@ impl Filter for BinaryFuse {
     }
 
     #[inline]
-    fn contains(&self, key: Hash) -> bool {
+    fn contains(&self, key: KeyHash) -> bool {
         match &self.graph {
             Arity::Three(graph) => self.table.contains(graph, key.hi),
             Arity::Four(graph) => self.table.contains(graph, key.hi),
@@ -197,12 +197,12 @@ impl Filter for BinaryFuse {
         self.table.len
     }
 
-    fn contains_each(&self, keys: &[Hash], out: &mut [bool]) {
+    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
         assert!(out.len() >= keys.len(), "an answer for each key");
         let (digests, out) = (keys.iter().map(|key| key.hi), &mut out[..keys.len()]);
         match &self.graph {
-            Arity::Three(graph) => self.table.contains_each(graph, digests, out),
-            Arity::Four(graph) => self.table.contains_each(graph, digests, out),
+            Arity::Three(graph) => self.table.contains_batch(graph, digests, out),
+            Arity::Four(graph) => self.table.contains_batch(graph, digests, out),
         }
     }
 }
@@ -213,13 +213,13 @@ impl Build for BinaryFuse {
         shape: BinaryFuseShape,
         keys: impl KeySource,
     ) -> Result<Self, Error> {
-        Self::build_fitting(&Means::new().with_threads(threads), as_given(shape), keys)
+        Self::build_fitting(&BuildOptions::new().with_threads(threads), as_given(shape), keys)
     }
 }
 
 impl Static for BinaryFuse {
     fn build_fitting(
-        means: &Means<'_>,
+        means: &BuildOptions<'_>,
         fit: impl FnOnce(u64) -> Result<BinaryFuseShape, Error>,
         keys: impl KeySource,
     ) -> Result<Self, Error> {
@@ -274,12 +274,12 @@ impl Persist for BinaryFuse {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hash::{HashId, Hasher, Key};
-    use bits::range::mix;
+    use crate::hash::{HashId, Key, KeyHasher};
+    use tamis_bits::range::mix;
 
-    fn hashes(seed: u64, keys: u64) -> Vec<Hash> {
-        let hasher = Hasher::new(HashId::Fast, [seed, 12]);
-        (0..keys).map(|key| key.hash(&hasher)).collect()
+    fn hashes(seed: u64, keys: u64) -> Vec<KeyHash> {
+        let hasher = KeyHasher::new(HashId::Fast, [seed, 12]);
+        (0..keys).map(|key| key.hash_with(&hasher)).collect()
     }
 
     /// Every size finds its multiplier: nothing is listed, whatever the width.
@@ -299,7 +299,7 @@ mod tests {
     /// Shards, and digests that no multiplier places: all members are in, and strangers are not.
     #[test]
     fn hostile_digests_are_listed() {
-        let clash = |i: u64| Hash { hi: 5 << 60 | i, lo: 0 };
+        let clash = |i: u64| KeyHash { hi: 5 << 60 | i, lo: 0 };
         for (arity, width) in [(3, 8), (3, 11), (4, 6), (4, 16)] {
             let layout = Layout { width, shard_bits: 3, cells: 40_000, room: 0 };
             let shape = BinaryFuseShape::checked(200_000, layout, 12, arity).unwrap();
@@ -309,7 +309,7 @@ mod tests {
             assert!((3000..30_000).contains(&filter.listed()), "{}", filter.listed());
             assert!(members.iter().all(|key| filter.contains(*key)));
             let mut out = vec![false; members.len()];
-            filter.contains_each(&members, &mut out);
+            filter.contains_batch(&members, &mut out);
             assert!(out.iter().all(|found| *found));
             let strangers = hashes(8, 1 << 20);
             let passed = strangers.iter().filter(|key| filter.contains(**key)).count() as f64;
@@ -334,7 +334,7 @@ mod tests {
             assert!((passed - mean).abs() < 6.0 * mean.sqrt(), "{passed} of 2^20 at 2^-{width}");
             for keys in [&members, &strangers] {
                 let mut out = vec![false; keys.len()];
-                filter.contains_each(keys, &mut out);
+                filter.contains_batch(keys, &mut out);
                 assert!(keys.iter().zip(&out).all(|(key, found)| filter.contains(*key) == *found));
             }
             assert!(members.iter().all(|key| filter.contains(*key)));

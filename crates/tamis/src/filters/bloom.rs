@@ -15,19 +15,19 @@
 //! in: it says [`Full`] instead. [`SharedBloom`] is the same filter while many threads fill it.
 //!
 //! Bloom, *Space/Time Trade-offs in Hash Coding with Allowable Errors*, 1970. Differences: the
-//! places of a key come from one 128-bit hash by a walk of adding and turning ([`Hash::probes`]), scaled to
+//! places of a key come from one 128-bit hash by a walk of adding and turning ([`KeyHash::probes`]), scaled to
 //! any `m` by multiplication, so that nothing breaks past 2^32 bits; the expected rate includes
 //! the spread of the number of set bits, which the textbook's `(1 - e^(-kn/m))^k` leaves out.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use bits::{AtomicWords, Words, prefetch, set};
-use format::{Name, Reader, Writer};
+use tamis_bits::{AtomicWords, Words, prefetch, set};
+use tamis_format::{Name, Reader, Writer};
 
 use super::{build_by_inserting, check_same, cosine, sum_of_keys, usize_words};
 use crate::error::{Error, Full};
-use crate::filter::{Build, Filter, Insert, KeySource, Merge, Overlap, Persist};
-use crate::hash::{Hash, Probes};
+use crate::filter::{Build, Filter, Insert, KeySource, Merge, Persist, SetOps};
+use crate::hash::{KeyHash, Probes};
 use crate::plan::{Figures, MAX_KEYS, Setting, Settings, Shape};
 
 const BITS: Name = Name::new("bits");
@@ -129,8 +129,8 @@ impl Shape for BloomShape {
         Figures {
             keys: self.keys,
             fpr: self.fpr_at(self.keys),
-            bytes: bits::lines(self.words()) * 64,
-            cost: f64::from(self.probes) * 1.125,
+            bytes: tamis_bits::lines(self.words()) * 64,
+            query_cost: f64::from(self.probes) * 1.125,
         }
     }
 
@@ -164,7 +164,7 @@ impl Bloom {
     }
 
     #[inline(always)]
-    fn probes(&self, key: Hash) -> impl Iterator<Item = u64> + use<> {
+    fn probes(&self, key: KeyHash) -> impl Iterator<Item = u64> + use<> {
         key.probes(self.shape.bits).take(self.shape.probes as usize)
     }
 }
@@ -176,7 +176,7 @@ impl Bloom {
 /// side by side, and three pairs in four end it. The first stands alone because a stranger's
 /// second read is in vain half of the time, which counts once the bits are not in the cache.
 #[inline(always)]
-pub(super) fn all_set(words: &[u64], bits: u64, probes: u32, key: Hash) -> bool {
+pub(super) fn all_set(words: &[u64], bits: u64, probes: u32, key: KeyHash) -> bool {
     let mut walk = key.probes(bits);
     let mut next = || {
         let place = walk.next().unwrap_or(0);
@@ -195,11 +195,11 @@ pub(super) fn all_set(words: &[u64], bits: u64, probes: u32, key: Hash) -> bool 
 
 /// Tests bit after bit of many keys side by side. While one key waits for memory the others are
 /// looked at, and a key that is found out drops from the race, so no line is fetched in vain.
-pub(super) fn race(words: &[u64], bits: u64, probes: u32, keys: &[Hash], out: &mut [bool]) {
+pub(super) fn race(words: &[u64], bits: u64, probes: u32, keys: &[KeyHash], out: &mut [bool]) {
     const LANES: usize = 64;
     assert!(out.len() >= keys.len(), "an answer for each key");
     for (keys, out) in keys.chunks(LANES).zip(out.chunks_mut(LANES)) {
-        let mut racers = [(0u64, 0usize, Hash { hi: 0, lo: 0 }.probes(0)); LANES];
+        let mut racers = [(0u64, 0usize, KeyHash { hi: 0, lo: 0 }.probes(0)); LANES];
         for (index, (key, racer)) in keys.iter().zip(&mut racers).enumerate() {
             let mut walk: Probes = key.probes(bits);
             let place = walk.next().unwrap_or(0);
@@ -233,7 +233,7 @@ impl Filter for Bloom {
     }
 
     #[inline]
-    fn contains(&self, key: Hash) -> bool {
+    fn contains(&self, key: KeyHash) -> bool {
         all_set(&self.words, self.shape.bits, self.shape.probes, key)
     }
 
@@ -241,7 +241,7 @@ impl Filter for Bloom {
         self.len
     }
 
-    fn contains_each(&self, keys: &[Hash], out: &mut [bool]) {
+    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
         race(&self.words, self.shape.bits, self.shape.probes, keys, out);
     }
 }
@@ -254,7 +254,7 @@ impl Build for Bloom {
 
 impl Insert for Bloom {
     #[inline]
-    fn insert(&mut self, key: Hash) -> Result<(), Full> {
+    fn insert(&mut self, key: KeyHash) -> Result<(), Full> {
         if self.len >= self.shape.keys {
             return Err(Full);
         }
@@ -265,7 +265,7 @@ impl Insert for Bloom {
         Ok(())
     }
 
-    fn insert_each(&mut self, keys: &[Hash]) -> Result<(), Full> {
+    fn insert_batch(&mut self, keys: &[KeyHash]) -> Result<(), Full> {
         // Some keys' places first, whose lines are then on their way, and then their bits.
         let mut places = [0; 2 * MAX_PROBES as usize];
         let room = self.shape.keys.saturating_sub(self.len).min(keys.len() as u64) as usize;
@@ -295,7 +295,7 @@ impl Merge for Bloom {
     }
 }
 
-impl Overlap for Bloom {
+impl SetOps for Bloom {
     fn intersect(&mut self, other: &Self) -> Result<(), Error> {
         check_same(&self.shape, &other.shape)?;
         self.len = self.len.min(other.len);
@@ -337,7 +337,7 @@ impl Persist for Bloom {
         if set::ends_at(&self.words, self.shape.bits) {
             return Ok(());
         }
-        Err(format::Error::Corrupt { at: 0, what: "bits are set past the end" }.into())
+        Err(tamis_format::Error::Corrupt { at: 0, what: "bits are set past the end" }.into())
     }
 }
 
@@ -347,13 +347,13 @@ impl Persist for Bloom {
 /// soon as they learn of that in any way that orders memory (joining, a lock, a channel).
 ///
 /// ```
-/// use tamis::{Bloom, BloomShape, Filter, Hash, Shape, SharedBloom};
+/// use tamis::{Bloom, BloomShape, Filter, KeyHash, Shape, SharedBloom};
 ///
 /// let shared = SharedBloom::new(Bloom::new(BloomShape::fit(1000, 0.01)?)?)?;
 /// std::thread::scope(|scope| {
 ///     for thread in 0..4 {
 ///         let shared = &shared;
-///         scope.spawn(move || shared.insert(Hash { hi: thread << 60, lo: thread }));
+///         scope.spawn(move || shared.insert(KeyHash { hi: thread << 60, lo: thread }));
 ///     }
 /// });
 /// assert_eq!(shared.into_bloom().len(), 4);
@@ -380,7 +380,7 @@ impl SharedBloom {
 
     /// Adds a key; as [`Insert::insert`].
     #[inline]
-    pub fn insert(&self, key: Hash) -> Result<(), Full> {
+    pub fn insert(&self, key: KeyHash) -> Result<(), Full> {
         // The place is taken before the bits are set, so threads at the last place cannot both pass.
         let take = |len: u64| (len < self.shape.keys).then_some(len + 1);
         self.len.fetch_update(Relaxed, Relaxed, take).map_err(|_| Full)?;
@@ -398,7 +398,7 @@ impl SharedBloom {
 
     /// Whether the key may be a member; as [`Filter::contains`].
     #[inline]
-    pub fn contains(&self, key: Hash) -> bool {
+    pub fn contains(&self, key: KeyHash) -> bool {
         let words = self.words.as_atomics();
         let is_set = |bit: u64| words[(bit / 64) as usize].load(Relaxed) >> (bit % 64) & 1 == 1;
         key.probes(self.shape.bits).take(self.shape.probes as usize).all(is_set)
@@ -418,12 +418,12 @@ impl SharedBloom {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hash::{HashId, Hasher, Key};
+    use crate::hash::{HashId, Key, KeyHasher};
     use crate::plan::{Goal, MIN_FPR, solve};
 
-    fn hashes(from: u64, count: u64) -> Vec<Hash> {
-        let hasher = Hasher::new(HashId::Fast, [5, 6]);
-        (from..from + count).map(|key| key.hash(&hasher)).collect()
+    fn hashes(from: u64, count: u64) -> Vec<KeyHash> {
+        let hasher = KeyHasher::new(HashId::Fast, [5, 6]);
+        (from..from + count).map(|key| key.hash_with(&hasher)).collect()
     }
 
     #[test]
@@ -450,7 +450,7 @@ mod tests {
         let shape = BloomShape::new(1 << 33, 7, 1 << 30).unwrap();
         let mut bloom = Bloom::new(shape).unwrap();
         let keys = hashes(0, 2000);
-        bloom.insert_each(&keys).unwrap();
+        bloom.insert_batch(&keys).unwrap();
         assert!(keys.iter().all(|key| bloom.contains(*key)));
         assert_eq!(hashes(1 << 40, 2000).iter().filter(|key| bloom.contains(**key)).count(), 0);
         let high = keys.iter().flat_map(|key| bloom.probes(*key)).filter(|bit| bit >> 32 != 0);

@@ -21,14 +21,14 @@
 //! two may coincide. The rate is computed exactly: the paper's closed form puts the mean number of
 //! set bits where the mean of its power belongs, and is 1.5 to 13 % too low.
 
-use bits::{Words, prefetch, range, set};
-use format::{Name, Reader, Writer};
+use tamis_bits::{Words, prefetch, range, set};
+use tamis_format::{Name, Reader, Writer};
 
 use super::bloom::{MAX_PROBES, PROBES};
 use super::{build_by_inserting, check_same, cosine, sum_of_keys, usize_words};
 use crate::error::{Error, Full};
-use crate::filter::{Build, Filter, Insert, KeySource, Merge, Overlap, Persist};
-use crate::hash::Hash;
+use crate::filter::{Build, Filter, Insert, KeySource, Merge, Persist, SetOps};
+use crate::hash::KeyHash;
 use crate::plan::{Figures, MAX_BYTES, MAX_KEYS, Setting, Settings, Shape};
 
 const BITS: Name = Name::new("bits");
@@ -110,7 +110,7 @@ impl BloomGShape {
     #[inline(always)]
     fn walk<const WORDS: usize>(
         &self,
-        key: Hash,
+        key: KeyHash,
         mut visit: impl FnMut(usize, Draws<WORDS>) -> bool,
     ) -> bool {
         let mut round = 0;
@@ -303,7 +303,7 @@ impl Shape for BloomGShape {
             most = high - 1 - high / 4096;
         }
         let why = "a key's few words do not reach so small a rate in any memory allowed";
-        let (lines, probes) = best.ok_or(Error::Unreachable { why })?;
+        let (lines, probes) = best.ok_or(Error::Infeasible { why })?;
         shape(lines, probes)
     }
 
@@ -316,8 +316,8 @@ impl Shape for BloomGShape {
         Figures {
             keys: self.keys,
             fpr: self.fpr_at(self.keys),
-            bytes: bits::lines(self.words()) * 64,
-            cost: f64::from(self.groups) + f64::from(self.probes()) / 8.0,
+            bytes: tamis_bits::lines(self.words()) * 64,
+            query_cost: f64::from(self.groups) + f64::from(self.probes()) / 8.0,
         }
     }
 
@@ -350,13 +350,13 @@ impl BloomG {
     }
 
     #[inline(always)]
-    fn test<const WORDS: usize>(&self, key: Hash) -> bool {
+    fn test<const WORDS: usize>(&self, key: KeyHash) -> bool {
         let (words, _) = self.words.as_chunks::<WORDS>();
         self.shape.walk::<WORDS>(key, |place, draws| draws.all_set(&words[place]))
     }
 
     #[inline(always)]
-    fn set<const WORDS: usize>(&mut self, key: Hash) {
+    fn set<const WORDS: usize>(&mut self, key: KeyHash) {
         let (words, _) = self.words.to_mut().as_chunks_mut::<WORDS>();
         self.shape.walk::<WORDS>(key, |place, draws| {
             let word = &mut words[place];
@@ -366,14 +366,14 @@ impl BloomG {
     }
 
     #[inline(always)]
-    fn fetch<const WORDS: usize>(&self, key: Hash) {
+    fn fetch<const WORDS: usize>(&self, key: KeyHash) {
         self.shape.walk::<WORDS>(key, |place, _| {
             prefetch(&self.words, place * WORDS);
             true
         });
     }
 
-    fn test_each<const WORDS: usize>(&self, keys: &[Hash], out: &mut [bool]) {
+    fn test_each<const WORDS: usize>(&self, keys: &[KeyHash], out: &mut [bool]) {
         const LANES: usize = 32;
         assert!(out.len() >= keys.len(), "an answer for each key");
         for (keys, out) in keys.chunks(LANES).zip(out.chunks_mut(LANES)) {
@@ -384,7 +384,7 @@ impl BloomG {
         }
     }
 
-    fn set_each<const WORDS: usize>(&mut self, keys: &[Hash]) {
+    fn set_each<const WORDS: usize>(&mut self, keys: &[KeyHash]) {
         const LANES: usize = 16;
         for keys in keys.chunks(LANES) {
             keys.iter().for_each(|key| self.fetch::<WORDS>(*key));
@@ -401,7 +401,7 @@ impl Filter for BloomG {
     }
 
     #[inline]
-    fn contains(&self, key: Hash) -> bool {
+    fn contains(&self, key: KeyHash) -> bool {
         if self.shape.width == 512 { self.test::<8>(key) } else { self.test::<1>(key) }
     }
 
@@ -409,7 +409,7 @@ impl Filter for BloomG {
         self.len
     }
 
-    fn contains_each(&self, keys: &[Hash], out: &mut [bool]) {
+    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
         match self.shape.width {
             512 => self.test_each::<8>(keys, out),
             _ => self.test_each::<1>(keys, out),
@@ -425,7 +425,7 @@ impl Build for BloomG {
 
 impl Insert for BloomG {
     #[inline]
-    fn insert(&mut self, key: Hash) -> Result<(), Full> {
+    fn insert(&mut self, key: KeyHash) -> Result<(), Full> {
         if self.len >= self.shape.keys {
             return Err(Full);
         }
@@ -437,7 +437,7 @@ impl Insert for BloomG {
         Ok(())
     }
 
-    fn insert_each(&mut self, keys: &[Hash]) -> Result<(), Full> {
+    fn insert_batch(&mut self, keys: &[KeyHash]) -> Result<(), Full> {
         let room = self.shape.keys.saturating_sub(self.len).min(keys.len() as u64) as usize;
         match self.shape.width {
             512 => self.set_each::<8>(&keys[..room]),
@@ -457,7 +457,7 @@ impl Merge for BloomG {
     }
 }
 
-impl Overlap for BloomG {
+impl SetOps for BloomG {
     fn intersect(&mut self, other: &Self) -> Result<(), Error> {
         check_same(&self.shape, &other.shape)?;
         self.len = self.len.min(other.len);
@@ -508,7 +508,7 @@ impl Persist for BloomG {
         if u128::from(set::ones(&self.words)) <= most {
             return Ok(());
         }
-        Err(format::Error::Corrupt { at: 0, what: "more bits are set than its keys can set" }
+        Err(tamis_format::Error::Corrupt { at: 0, what: "more bits are set than its keys can set" }
             .into())
     }
 }
@@ -516,12 +516,12 @@ impl Persist for BloomG {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hash::{HashId, Hasher, Key};
+    use crate::hash::{HashId, Key, KeyHasher};
     use std::collections::BTreeSet;
 
-    fn hashes(seed: u64, count: u64) -> impl Iterator<Item = Hash> {
-        let hasher = Hasher::new(HashId::Fast, [seed, 8]);
-        (0..count).map(move |key| key.hash(&hasher))
+    fn hashes(seed: u64, count: u64) -> impl Iterator<Item = KeyHash> {
+        let hasher = KeyHasher::new(HashId::Fast, [seed, 8]);
+        (0..count).map(move |key| key.hash_with(&hasher))
     }
 
     /// The occupancy calculation for words of 64 bits, found by other means: a distribution over
@@ -574,12 +574,14 @@ mod tests {
     /// The words of a key, and the lines that its bits lie in.
     fn touched<const WORDS: usize>(
         shape: &BloomGShape,
-        key: Hash,
+        key: KeyHash,
     ) -> (BTreeSet<usize>, BTreeSet<usize>) {
         let (mut places, mut lines) = (BTreeSet::new(), BTreeSet::new());
         shape.walk::<WORDS>(key, |place, draws| {
             places.insert(place);
-            lines.extend(draws.bits().map(|bit| (place * WORDS + bit / 64) / bits::LINE_WORDS));
+            lines.extend(
+                draws.bits().map(|bit| (place * WORDS + bit / 64) / tamis_bits::LINE_WORDS),
+            );
             true
         });
         (places, lines)
@@ -592,7 +594,7 @@ mod tests {
             let narrow = BloomGShape::new(24, 64, groups, probes, 1).unwrap();
             for shape in [&wide, &narrow] {
                 let start = BloomG::new(shape.clone()).unwrap().words.as_ptr().addr();
-                assert_eq!(start % bits::LINE_BYTES, 0, "the array starts on a line");
+                assert_eq!(start % tamis_bits::LINE_BYTES, 0, "the array starts on a line");
             }
             for key in hashes(1, 10_000) {
                 let (places, lines) = touched::<8>(&wide, key);
@@ -647,7 +649,7 @@ mod tests {
             settings.set("w", "64");
             BloomGShape::fit_with(1000, fpr, &settings)
         };
-        assert!(matches!(narrow(1e-12), Err(Error::Unreachable { .. })));
+        assert!(matches!(narrow(1e-12), Err(Error::Infeasible { .. })));
         assert!(BloomGShape::new(3, 512, 4, 8, 1).is_err(), "fewer words than a key takes");
         assert!(BloomGShape::new(30, 512, 4, 3, 1).is_err(), "fewer bits than words");
         assert!(BloomGShape::new(30, 128, 1, 3, 1).is_err());

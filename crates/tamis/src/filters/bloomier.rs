@@ -37,16 +37,16 @@
 //! Reckoned and left out: values for the cells in use only, found by counting bits. Counting takes 1.2 bits a key
 //! and two more lines, to save 0.11 v: 8 % of the memory at v = 64, nothing below v = 11.
 
-use bits::lanes::window;
-use bits::{packed, prefetch};
-use format::{Reader, Writer};
+use tamis_bits::lanes::window;
+use tamis_bits::{packed, prefetch};
+use tamis_format::{Reader, Writer};
 
 use super::as_given;
 use super::retrieval::{Cells, Grid, Place, Retrieval};
 use crate::error::Error;
-use crate::filter::{Build, EntrySource, Filter, KeySource, Map, Means, Persist, Static};
+use crate::filter::{Build, BuildOptions, EntrySource, Filter, KeySource, Map, Persist, Static};
 use crate::gather::{Gathered, Gathering};
-use crate::hash::Hash;
+use crate::hash::KeyHash;
 use crate::plan::{Figures, MAX_KEYS, Setting, Settings, Shape};
 
 /// The most check bits: as many as a print has beside the two that tell the cells apart.
@@ -142,7 +142,7 @@ impl Shape for BloomierShape {
         // A hair less than the logarithm: 3/4 · 2^-f itself takes f bits.
         let check = ((0.75 / fpr).log2() - 1e-9).ceil().max(0.0) as u32;
         if check > MAX_CHECK {
-            return Err(Error::Unreachable { why: "it has at most 32 check bits" });
+            return Err(Error::Infeasible { why: "it has at most 32 check bits" });
         }
         Self::new(keys, check, bits as u32)
     }
@@ -156,7 +156,7 @@ impl Shape for BloomierShape {
             keys: self.keys,
             fpr: self.fpr_at(self.keys.max(1)),
             bytes: self.grid.bytes(),
-            cost: 4.0,
+            query_cost: 4.0,
         }
     }
 
@@ -189,7 +189,11 @@ impl Bloomier {
         self.cells.listed()
     }
 
-    fn solve(means: &Means<'_>, shape: BloomierShape, records: Gathered<2>) -> Result<Self, Error> {
+    fn solve(
+        means: &BuildOptions<'_>,
+        shape: BloomierShape,
+        records: Gathered<2>,
+    ) -> Result<Self, Error> {
         let (len, conflict) = (records.len(), "given two values");
         let cells = Retrieval::solve(means, shape.grid, 0, records, conflict, &shape.cell)?;
         Ok(Self { shape, cells, len })
@@ -232,7 +236,7 @@ impl Filter for Bloomier {
     }
 
     #[inline]
-    fn contains(&self, key: Hash) -> bool {
+    fn contains(&self, key: KeyHash) -> bool {
         self.holds(key.hi, &self.cells.place(key.hi))
     }
 
@@ -241,7 +245,7 @@ impl Filter for Bloomier {
         self.len
     }
 
-    fn contains_each(&self, keys: &[Hash], out: &mut [bool]) {
+    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
         assert!(out.len() >= keys.len(), "an answer for each key");
         let digests = keys.iter().map(|key| key.hi);
         let holds = |digest, place: &Place| self.holds(digest, place);
@@ -251,13 +255,13 @@ impl Filter for Bloomier {
 
 impl Build for Bloomier {
     fn build_on(threads: usize, shape: BloomierShape, keys: impl KeySource) -> Result<Self, Error> {
-        Self::build_fitting(&Means::new().with_threads(threads), as_given(shape), keys)
+        Self::build_fitting(&BuildOptions::new().with_threads(threads), as_given(shape), keys)
     }
 }
 
 impl Static for Bloomier {
     fn build_fitting(
-        means: &Means<'_>,
+        means: &BuildOptions<'_>,
         fit: impl FnOnce(u64) -> Result<BloomierShape, Error>,
         mut keys: impl KeySource,
     ) -> Result<Self, Error> {
@@ -276,7 +280,7 @@ impl Static for Bloomier {
 
 impl Map for Bloomier {
     fn build_map(
-        means: &Means<'_>,
+        means: &BuildOptions<'_>,
         fit: impl FnOnce(u64, u32) -> Result<BloomierShape, Error>,
         mut entries: impl EntrySource,
     ) -> Result<Self, Error> {
@@ -296,14 +300,14 @@ impl Map for Bloomier {
     }
 
     #[inline]
-    fn get(&self, key: Hash) -> Option<u64> {
+    fn get(&self, key: KeyHash) -> Option<u64> {
         match self.cells.exception(key.hi) {
             None => self.value_at(&self.cells.place(key.hi)).map(|at| self.read(at)),
             value => value,
         }
     }
 
-    fn get_each(&self, keys: &[Hash], out: &mut [Option<u64>]) {
+    fn get_batch(&self, keys: &[KeyHash], out: &mut [Option<u64>]) {
         assert!(out.len() >= keys.len(), "an answer for each key");
         let digests = keys.iter().map(|key| key.hi);
         let find = |digest, place: &Place| match self.cells.exception(digest) {
@@ -322,7 +326,7 @@ impl Map for Bloomier {
         });
     }
 
-    fn set(&mut self, key: Hash, value: u64) -> Result<Option<u64>, Error> {
+    fn set(&mut self, key: KeyHash, value: u64) -> Result<Option<u64>, Error> {
         let bits = self.shape.cell.value_bits;
         check_width(value, bits)?;
         if let Some(listed) = self.cells.exception_mut(key.hi)? {
@@ -380,15 +384,15 @@ impl Persist for Bloomier {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bits::range::mix;
+    use tamis_bits::range::mix;
 
-    fn entries(salt: u64, count: u64, bits: u32) -> Vec<(Hash, u64)> {
-        let hash = |key| Hash { hi: mix(salt << 40 | key), lo: 0 };
+    fn entries(salt: u64, count: u64, bits: u32) -> Vec<(KeyHash, u64)> {
+        let hash = |key| KeyHash { hi: mix(salt << 40 | key), lo: 0 };
         (0..count).map(|key| (hash(key), mix(!key) >> (64 - bits))).collect()
     }
 
-    fn build(shape: BloomierShape, entries: &[(Hash, u64)]) -> Bloomier {
-        Bloomier::build_map(&Means::new(), |_, _| Ok(shape), entries).unwrap()
+    fn build(shape: BloomierShape, entries: &[(KeyHash, u64)]) -> Bloomier {
+        Bloomier::build_map(&BuildOptions::new(), |_, _| Ok(shape), entries).unwrap()
     }
 
     /// Eight shards, as a filter of millions would have: nobody sees them.
@@ -422,7 +426,8 @@ mod tests {
                 filter.set(*key, !value & packed::mask(bits)).unwrap();
                 let flipped: Vec<u64> = (0..before.len() as u64 * 64)
                     .filter(|bit| {
-                        bits::set::get(&before, *bit) != bits::set::get(&filter.cells.table, *bit)
+                        tamis_bits::set::get(&before, *bit)
+                            != tamis_bits::set::get(&filter.cells.table, *bit)
                     })
                     .collect();
                 let at = filter.value_at(&filter.cells.place(key.hi)).unwrap();
@@ -434,7 +439,7 @@ mod tests {
     /// Digests without a cell are listed, in order, with values that can be set.
     #[test]
     fn what_cannot_be_placed_is_listed() {
-        let all: Vec<_> = (0..3000).map(|at| (Hash { hi: at, lo: 0 }, at & 255)).collect();
+        let all: Vec<_> = (0..3000).map(|at| (KeyHash { hi: at, lo: 0 }, at & 255)).collect();
         let shape = BloomierShape::new(3000, 8, 8).unwrap();
         let stated = shape.figures().bytes;
         let mut filter = build(shape, &all);
@@ -464,6 +469,6 @@ mod tests {
         for (fpr, check) in [(0.75, 0), (0.749, 1), (0.01, 7), (3e-9, 28), (2e-10, 32)] {
             assert_eq!(BloomierShape::fit(10, fpr).unwrap().check(), check, "{fpr}");
         }
-        assert!(matches!(BloomierShape::fit(10, 1e-10), Err(Error::Unreachable { .. })));
+        assert!(matches!(BloomierShape::fit(10, 1e-10), Err(Error::Infeasible { .. })));
     }
 }

@@ -29,14 +29,14 @@
 //! of the memory find it in the cache more often. Places that coincide for one key count as often
 //! as they occur, on the way in and on the way out.
 
-use bits::{Words, packed, prefetch, set};
-use format::{Name, Reader, Writer};
+use tamis_bits::{Words, packed, prefetch, set};
+use tamis_format::{Name, Reader, Writer};
 
 use super::bloom::{self, MAX_PROBES, PROBES};
 use super::{build_by_inserting, check_same, sum_of_keys, usize_words};
 use crate::error::{Error, Full};
 use crate::filter::{Build, Count, Filter, Insert, KeySource, Merge, Persist, Remove};
-use crate::hash::Hash;
+use crate::hash::KeyHash;
 use crate::plan::{Figures, MAX_KEYS, Setting, Settings, Shape};
 
 const SHADOW: Name = Name::new("shadow");
@@ -144,8 +144,10 @@ impl Shape for CountingBloomShape {
         Figures {
             keys: self.keys,
             fpr: self.fpr_at(self.keys),
-            bytes: (bits::lines(self.shadow_words()) + bits::lines(self.counter_words())) * 64,
-            cost: f64::from(self.probes) * 1.125,
+            bytes: (tamis_bits::lines(self.shadow_words())
+                + tamis_bits::lines(self.counter_words()))
+                * 64,
+            query_cost: f64::from(self.probes) * 1.125,
         }
     }
 
@@ -190,7 +192,7 @@ impl CountingBloom {
     }
 
     #[inline(always)]
-    fn probes(&self, key: Hash) -> impl Iterator<Item = u64> + Clone + use<> {
+    fn probes(&self, key: KeyHash) -> impl Iterator<Item = u64> + Clone + use<> {
         key.probes(self.shape.counters).take(self.shape.probes as usize)
     }
 
@@ -200,7 +202,7 @@ impl CountingBloom {
     }
 
     #[inline(always)]
-    fn fetch(&self, key: Hash) {
+    fn fetch(&self, key: KeyHash) {
         for place in self.probes(key) {
             prefetch(&self.shadow, (place / 64) as usize);
             prefetch(&self.counters, (place * u64::from(self.shape.width) / 64) as usize);
@@ -216,7 +218,7 @@ impl Filter for CountingBloom {
     }
 
     #[inline]
-    fn contains(&self, key: Hash) -> bool {
+    fn contains(&self, key: KeyHash) -> bool {
         bloom::all_set(&self.shadow, self.shape.counters, self.shape.probes, key)
     }
 
@@ -225,7 +227,7 @@ impl Filter for CountingBloom {
         self.len
     }
 
-    fn contains_each(&self, keys: &[Hash], out: &mut [bool]) {
+    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
         bloom::race(&self.shadow, self.shape.counters, self.shape.probes, keys, out);
     }
 }
@@ -242,7 +244,7 @@ impl Build for CountingBloom {
 
 impl Insert for CountingBloom {
     #[inline]
-    fn insert(&mut self, key: Hash) -> Result<(), Full> {
+    fn insert(&mut self, key: KeyHash) -> Result<(), Full> {
         if self.len >= self.shape.keys {
             return Err(Full);
         }
@@ -258,13 +260,13 @@ impl Insert for CountingBloom {
         Ok(())
     }
 
-    fn insert_each(&mut self, keys: &[Hash]) -> Result<(), Full> {
-        super::insert_each(self, keys, Self::fetch)
+    fn insert_batch(&mut self, keys: &[KeyHash]) -> Result<(), Full> {
+        super::insert_batch(self, keys, Self::fetch)
     }
 }
 
 impl Remove for CountingBloom {
-    fn remove(&mut self, key: Hash) -> bool {
+    fn remove(&mut self, key: KeyHash) -> bool {
         let probes = self.probes(key);
         let (largest, width) = (self.shape.largest(), self.shape.width);
         // A member has raised each of its counters as often as it probes there. Where one is
@@ -295,7 +297,7 @@ impl Remove for CountingBloom {
 impl Count for CountingBloom {
     /// The lowest of the key's counters. A stuck one says nothing, so if all of them are stuck the
     /// answer is `u64::MAX`.
-    fn count(&self, key: Hash) -> u64 {
+    fn count(&self, key: KeyHash) -> u64 {
         let least = self.probes(key).map(|place| self.counter(place)).min();
         least.filter(|count| *count < self.shape.largest()).unwrap_or(u64::MAX)
     }
@@ -345,7 +347,7 @@ impl Persist for CountingBloom {
     }
 
     fn validate(&self) -> Result<(), Error> {
-        let corrupt = |what| Err(format::Error::Corrupt { at: 0, what }.into());
+        let corrupt = |what| Err(tamis_format::Error::Corrupt { at: 0, what }.into());
         let CountingBloomShape { counters, width, .. } = self.shape;
         if !set::ends_at(&self.shadow, counters)
             || !set::ends_at(&self.counters, counters * u64::from(width))
@@ -371,11 +373,11 @@ impl Persist for CountingBloom {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hash::{HashId, Hasher, Key};
-    use bits::range::mix;
+    use crate::hash::{HashId, Key, KeyHasher};
+    use tamis_bits::range::mix;
 
-    fn hash(seed: u64, key: u64) -> Hash {
-        key.hash(&Hasher::new(HashId::Fast, [seed, 7]))
+    fn hash(seed: u64, key: u64) -> KeyHash {
+        key.hash_with(&KeyHasher::new(HashId::Fast, [seed, 7]))
     }
 
     #[test]
@@ -476,7 +478,7 @@ mod tests {
     fn merging_adds_and_sticks() {
         let shape = CountingBloomShape::new(200, 4, 2, 100).unwrap();
         let build = |keys: &[u64]| {
-            let hashes: Vec<Hash> = keys.iter().map(|key| hash(3, *key)).collect();
+            let hashes: Vec<KeyHash> = keys.iter().map(|key| hash(3, *key)).collect();
             CountingBloom::build(shape.clone(), &hashes[..]).unwrap()
         };
         let (mut a, b) = (build(&[1, 2, 2, 3]), build(&[2, 2, 4]));

@@ -4,8 +4,8 @@
 //!  slot  | 0 | d | d' | 0 | d'' | …    an open table: from scale(d, slots) on to the next gap
 //! ```
 
-use bits::Words;
-use bits::range::scale;
+use tamis_bits::Words;
+use tamis_bits::range::scale;
 
 use super::usize_words;
 use crate::error::{Error, Full};
@@ -128,8 +128,8 @@ impl Digests {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bits::range::mix;
     use std::collections::BTreeMap;
+    use tamis_bits::range::mix;
 
     #[test]
     fn digests_are_a_multiset() {

@@ -32,18 +32,18 @@
 //! How many denied keys pass level 1 is known once it is solved. The shape states them, so that the
 //! memory it states is what the filter takes; planned in advance, without a list, it states none.
 
-use bits::peel::Fuse;
-use bits::set;
-use format::{Reader, Writer};
+use tamis_bits::peel::Fuse;
+use tamis_bits::set;
+use tamis_format::{Reader, Writer};
 
 use super::as_given;
 use super::binary_fuse::BinaryFuseShape;
 use super::peeled::{Layout, MAX_SHARD_BITS, Table};
 use super::retrieval::{Cells, Grid, Place, Retrieval};
 use crate::error::Error;
-use crate::filter::{Build, Filter, KeySource, Means, Persist, Static};
+use crate::filter::{Build, BuildOptions, Filter, KeySource, Persist, Static};
 use crate::gather::Gathering;
-use crate::hash::Hash;
+use crate::hash::KeyHash;
 use crate::plan::{Figures, MAX_KEYS, Settings, Shape};
 
 /// The widest prints of level 1.
@@ -143,7 +143,7 @@ impl Shape for GuardedShape {
         // A hair less than the logarithm: 2^-f itself takes f bits.
         let bits = (-fpr.log2() - 1e-9).ceil().max(2.0) as u32;
         if bits > MAX_WIDTH + 1 {
-            return Err(Error::Unreachable { why: "its prints have at most 32 bits" });
+            return Err(Error::Infeasible { why: "its prints have at most 32 bits" });
         }
         Self::new(keys, bits, 0)
     }
@@ -157,7 +157,7 @@ impl Shape for GuardedShape {
             keys: self.keys,
             fpr: self.fpr_at(self.keys.max(1)),
             bytes: self.first.layout.bytes() + self.second.bytes(),
-            cost: 6.0,
+            query_cost: 6.0,
         }
     }
 
@@ -169,15 +169,15 @@ impl Shape for GuardedShape {
 /// A filter that given keys never pass.
 ///
 /// ```
-/// use tamis::{Filter, Guarded, GuardedShape, HashId, Hasher, Key, Means, Shape};
+/// use tamis::{Filter, Guarded, GuardedShape, HashId, KeyHasher, Key, BuildOptions, Shape};
 ///
-/// let hasher = Hasher::random(HashId::Fast);
+/// let hasher = KeyHasher::random(HashId::Fast);
 /// let [spam, mine] = [&["win", "prize"][..], &["mother", "bank"][..]]
-///     .map(|keys| keys.iter().map(|key| key.hash(&hasher)).collect::<Vec<_>>());
+///     .map(|keys| keys.iter().map(|key| key.hash_with(&hasher)).collect::<Vec<_>>());
 /// let fit = |keys| GuardedShape::fit(keys, 0.01);
-/// let filter = Guarded::build_against(&Means::new(), fit, &spam[..], &mine[..])?;
-/// assert!(filter.contains("win".hash(&hasher)));
-/// assert!(!filter.contains("mother".hash(&hasher))); // never, whatever the seed
+/// let filter = Guarded::build_against(&BuildOptions::new(), fit, &spam[..], &mine[..])?;
+/// assert!(filter.contains("win".hash_with(&hasher)));
+/// assert!(!filter.contains("mother".hash_with(&hasher))); // never, whatever the seed
 /// # Ok::<_, tamis::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
@@ -192,8 +192,8 @@ pub struct Guarded {
 /// Of an error of who has so many thirds of the memory, what it means for all of it.
 fn in_all(error: Error, thirds: u64) -> Error {
     match error {
-        Error::Tight { limit, needs } => {
-            Error::Tight { limit: limit / thirds * 3, needs: needs.div_ceil(thirds) * 3 }
+        Error::MemoryLimit { limit, needs } => {
+            Error::MemoryLimit { limit: limit / thirds * 3, needs: needs.div_ceil(thirds) * 3 }
         }
         error => error,
     }
@@ -204,11 +204,11 @@ impl Guarded {
     /// keys are. `fit` makes the shape for the number of distinct keys; room for those denied keys
     /// that need it is added to it.
     ///
-    /// A key that is also denied is [`Error::Conflict`]. What [`Error::Tight`] says would do is
+    /// A key that is also denied is [`Error::Conflict`]. What [`Error::MemoryLimit`] says would do is
     /// enough for the keys; how much the denied ones take on top is known when they are read, and
     /// told then.
     pub fn build_against(
-        means: &Means<'_>,
+        means: &BuildOptions<'_>,
         fit: impl FnOnce(u64) -> Result<GuardedShape, Error>,
         mut keys: impl KeySource,
         mut denied: impl KeySource,
@@ -239,7 +239,7 @@ impl Guarded {
             }
             for run in run.chunks(BATCH) {
                 let passes = &mut passes[..run.len()];
-                first.contains_each(&graph, run.iter().map(|key| key.hi), passes);
+                first.contains_batch(&graph, run.iter().map(|key| key.hi), passes);
                 let passing = run.iter().zip(passes).filter(|(_, passes)| **passes);
                 let records: Vec<_> = passing.map(|(key, _)| [key.hi, DENIED]).collect();
                 both.extend(records.into_iter()).map_err(two_thirds)?;
@@ -272,7 +272,7 @@ impl Filter for Guarded {
     }
 
     #[inline]
-    fn contains(&self, key: Hash) -> bool {
+    fn contains(&self, key: KeyHash) -> bool {
         self.first.contains(&self.graph, key.hi)
             && self.is_member(key.hi, &self.second.place(key.hi))
     }
@@ -282,12 +282,12 @@ impl Filter for Guarded {
         self.first.len
     }
 
-    fn contains_each(&self, keys: &[Hash], out: &mut [bool]) {
+    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
         assert!(out.len() >= keys.len(), "an answer for each key");
         let mut passed = [0; BATCH];
         for (keys, out) in keys.chunks(BATCH).zip(out.chunks_mut(BATCH)) {
             let out = &mut out[..keys.len()];
-            self.first.contains_each(&self.graph, keys.iter().map(|key| key.hi), out);
+            self.first.contains_batch(&self.graph, keys.iter().map(|key| key.hi), out);
             // Level 2 is asked only for those that passed, side by side.
             let mut count = 0;
             for (at, passes) in out.iter().enumerate() {
@@ -304,13 +304,13 @@ impl Filter for Guarded {
 
 impl Build for Guarded {
     fn build_on(threads: usize, shape: GuardedShape, keys: impl KeySource) -> Result<Self, Error> {
-        Self::build_fitting(&Means::new().with_threads(threads), as_given(shape), keys)
+        Self::build_fitting(&BuildOptions::new().with_threads(threads), as_given(shape), keys)
     }
 }
 
 impl Static for Guarded {
     fn build_fitting(
-        means: &Means<'_>,
+        means: &BuildOptions<'_>,
         fit: impl FnOnce(u64) -> Result<GuardedShape, Error>,
         keys: impl KeySource,
     ) -> Result<Self, Error> {
@@ -364,22 +364,27 @@ impl Persist for Guarded {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bits::range::mix;
+    use tamis_bits::range::mix;
 
-    fn hashes(salt: u64, count: u64) -> Vec<Hash> {
-        (0..count).map(|key| Hash { hi: mix(salt << 40 | key), lo: key }).collect()
+    fn hashes(salt: u64, count: u64) -> Vec<KeyHash> {
+        (0..count).map(|key| KeyHash { hi: mix(salt << 40 | key), lo: key }).collect()
     }
 
-    fn build(fpr: f64, keys: &[Hash], denied: &[Hash]) -> Result<Guarded, Error> {
-        Guarded::build_against(&Means::new(), |count| GuardedShape::fit(count, fpr), keys, denied)
+    fn build(fpr: f64, keys: &[KeyHash], denied: &[KeyHash]) -> Result<Guarded, Error> {
+        Guarded::build_against(
+            &BuildOptions::new(),
+            |count| GuardedShape::fit(count, fpr),
+            keys,
+            denied,
+        )
     }
 
-    fn holds(filter: &Guarded, keys: &[Hash], denied: &[Hash]) {
+    fn holds(filter: &Guarded, keys: &[KeyHash], denied: &[KeyHash]) {
         filter.validate().unwrap();
         for (hashes, expected) in [(keys, true), (denied, false)] {
             assert!(hashes.iter().all(|key| filter.contains(*key) == expected));
             let mut out = vec![!expected; hashes.len()];
-            filter.contains_each(hashes, &mut out);
+            filter.contains_batch(hashes, &mut out);
             assert!(out.iter().all(|yes| *yes == expected));
         }
     }
@@ -433,13 +438,16 @@ mod tests {
         for (denied, told) in [(0, 1), (100_000, 1), (1_500_000, 2)] {
             let denied = hashes(9, denied);
             let build = |limit| {
-                let means = Means::new().with_threads(2).with_memory(limit, std::env::temp_dir());
+                let means =
+                    BuildOptions::new().with_threads(2).with_memory(limit, std::env::temp_dir());
                 let fit = |count| GuardedShape::fit(count, 0.25);
                 Guarded::build_against(&means, fit, &keys[..], &denied[..])
             };
             let (mut limit, mut built) = (1 << 20, build(1 << 20));
             for _ in 0..told {
-                let Err(Error::Tight { needs, .. }) = built else { panic!("{limit} is enough") };
+                let Err(Error::MemoryLimit { needs, .. }) = built else {
+                    panic!("{limit} is enough")
+                };
                 assert!(needs > limit);
                 (limit, built) = (needs, build(needs));
             }
@@ -452,8 +460,8 @@ mod tests {
     /// Lists that no multiplier can place: members and denied keys side by side, all alike.
     #[test]
     fn what_cannot_be_placed_is_listed() {
-        let alike = |from: u64| -> Vec<Hash> {
-            (0..3000).map(|key| Hash { hi: 2 * key + from, lo: 0 }).collect()
+        let alike = |from: u64| -> Vec<KeyHash> {
+            (0..3000).map(|key| KeyHash { hi: 2 * key + from, lo: 0 }).collect()
         };
         let (keys, denied) = (alike(0), alike(1));
         let filter = build(0.25, &keys, &denied).unwrap();

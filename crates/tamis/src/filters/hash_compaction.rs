@@ -28,13 +28,13 @@
 //! ends a failing search early and makes equal sets equal bytes. Linear probing does not wrap
 //! around, which would break the order.
 
-use bits::{Words, packed, prefetch, range, set};
-use format::{Name, Reader, Writer};
+use tamis_bits::{Words, packed, prefetch, range, set};
+use tamis_format::{Name, Reader, Writer};
 
 use super::{check_same, usize_words};
 use crate::error::{Error, Full};
 use crate::filter::{Build, Filter, Insert, KeySource, Merge, Persist};
-use crate::hash::Hash;
+use crate::hash::KeyHash;
 use crate::plan::{Figures, MAX_KEYS, Settings, Shape};
 
 const TABLE: Name = Name::new("table");
@@ -96,7 +96,7 @@ impl HashCompactionShape {
 
     /// What the table remembers of a key: never 0.
     #[inline(always)]
-    fn digest(&self, key: Hash) -> u64 {
+    fn digest(&self, key: KeyHash) -> u64 {
         range::scale(key.hi, packed::mask(self.width)) + 1
     }
 
@@ -117,7 +117,7 @@ impl Shape for HashCompactionShape {
         (1..=64)
             .map(|width| Self { slots, width, keys })
             .find(|shape| shape.fpr_at(keys) <= fpr)
-            .ok_or(Error::Unreachable { why: "that takes digests of more than 64 bits" })
+            .ok_or(Error::Infeasible { why: "that takes digests of more than 64 bits" })
     }
 
     fn figures(&self) -> Figures {
@@ -126,9 +126,9 @@ impl Shape for HashCompactionShape {
         Figures {
             keys: self.keys,
             fpr: if self.keys == 0 { 0.0 } else { -(self.keys as f64 * miss).exp_m1() },
-            bytes: bits::lines(self.words()) * 64,
+            bytes: tamis_bits::lines(self.words()) * 64,
             // Entry after entry, each a branch that may be guessed wrong.
-            cost: 1.0 + ENTRIES_READ * (0.125 + f64::from(self.width) / 512.0) + 2.5,
+            query_cost: 1.0 + ENTRIES_READ * (0.125 + f64::from(self.width) / 512.0) + 2.5,
         }
     }
 
@@ -213,7 +213,7 @@ impl HashCompaction {
     }
 
     #[inline(always)]
-    fn fetch(&self, key: Hash) {
+    fn fetch(&self, key: KeyHash) {
         let bit = self.shape.home(self.shape.digest(key)) * u64::from(self.shape.width);
         prefetch(&self.table, (bit / 64) as usize);
     }
@@ -241,7 +241,7 @@ impl Filter for HashCompaction {
     }
 
     #[inline]
-    fn contains(&self, key: Hash) -> bool {
+    fn contains(&self, key: KeyHash) -> bool {
         matches!(self.find(self.shape.digest(key)), Found::There)
     }
 
@@ -250,8 +250,8 @@ impl Filter for HashCompaction {
         self.len
     }
 
-    fn contains_each(&self, keys: &[Hash], out: &mut [bool]) {
-        super::contains_each(self, keys, out, Self::fetch);
+    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
+        super::contains_batch(self, keys, out, Self::fetch);
     }
 }
 
@@ -287,7 +287,7 @@ impl Build for HashCompaction {
 }
 
 impl Insert for HashCompaction {
-    fn insert(&mut self, key: Hash) -> Result<(), Full> {
+    fn insert(&mut self, key: KeyHash) -> Result<(), Full> {
         let mut digest = self.shape.digest(key);
         let Found::Not(place) = self.find(digest) else { return Ok(()) };
         let mut free = place..self.shape.all_slots();
@@ -306,8 +306,8 @@ impl Insert for HashCompaction {
         Ok(())
     }
 
-    fn insert_each(&mut self, keys: &[Hash]) -> Result<(), Full> {
-        super::insert_each(self, keys, Self::fetch)
+    fn insert_batch(&mut self, keys: &[KeyHash]) -> Result<(), Full> {
+        super::insert_batch(self, keys, Self::fetch)
     }
 }
 
@@ -340,7 +340,7 @@ impl Persist for HashCompaction {
     }
 
     fn validate(&self) -> Result<(), Error> {
-        let corrupt = |what| Err(format::Error::Corrupt { at: 0, what }.into());
+        let corrupt = |what| Err(tamis_format::Error::Corrupt { at: 0, what }.into());
         let end = self.shape.all_slots();
         if !set::ends_at(&self.table, end * u64::from(self.shape.width)) {
             return corrupt("bits are set past the end");
@@ -369,15 +369,15 @@ impl Persist for HashCompaction {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hash::{HashId, Hasher, Key};
-    use bits::range::mix;
+    use crate::hash::{HashId, Key, KeyHasher};
+    use tamis_bits::range::mix;
 
-    fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<Hash> {
-        let hasher = Hasher::new(HashId::Fast, [seed, 3]);
-        keys.map(|key| key.hash(&hasher)).collect()
+    fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<KeyHash> {
+        let hasher = KeyHasher::new(HashId::Fast, [seed, 3]);
+        keys.map(|key| key.hash_with(&hasher)).collect()
     }
 
-    fn shuffle(keys: &mut [Hash], seed: u64) {
+    fn shuffle(keys: &mut [KeyHash], seed: u64) {
         for i in (1..keys.len()).rev() {
             keys.swap(i, (mix(seed << 32 | i as u64) % (i as u64 + 1)) as usize);
         }
@@ -402,7 +402,7 @@ mod tests {
                 }
                 filter.validate().unwrap();
                 assert_eq!(filter, built, "seed {seed}");
-                filter.insert_each(&keys).unwrap();
+                filter.insert_batch(&keys).unwrap();
                 assert_eq!(filter, built, "inserting again changes nothing");
             }
         }
@@ -411,7 +411,7 @@ mod tests {
     #[test]
     fn a_union_is_built_of_both() {
         let shape = HashCompactionShape::new(least_slots(1500), 14, 1500).unwrap();
-        let build = |keys: &[Hash]| HashCompaction::build(shape.clone(), keys).unwrap();
+        let build = |keys: &[KeyHash]| HashCompaction::build(shape.clone(), keys).unwrap();
         let keys = hashes(1, 0..1500);
         let mut union = build(&keys[..1000]);
         union.merge(&build(&keys[500..])).unwrap();
@@ -436,13 +436,13 @@ mod tests {
 
         // No room past the last home: 97 keys whose home is the last slot.
         let shape = HashCompactionShape::new(1000, 30, 800).unwrap();
-        let last = |n: u64| Hash { hi: u64::MAX - (n << 40), lo: 0 };
+        let last = |n: u64| KeyHash { hi: u64::MAX - (n << 40), lo: 0 };
         let mut filter = HashCompaction::new(shape.clone()).unwrap();
         (0..97).for_each(|n| filter.insert(last(n)).unwrap());
         let before = filter.clone();
         assert_eq!(filter.insert(last(97)), Err(Full));
         assert_eq!(filter, before);
-        let many: Vec<Hash> = (0..98).map(last).collect();
+        let many: Vec<KeyHash> = (0..98).map(last).collect();
         assert!(matches!(HashCompaction::build(shape, &many[..]), Err(Error::Full { .. })));
     }
 

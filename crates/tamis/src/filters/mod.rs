@@ -37,15 +37,15 @@ pub mod xorsat;
 
 use std::ops::RangeInclusive;
 
-use format::{Reader, Writer};
+use tamis_format::{Reader, Writer};
 
 use crate::any::define_kinds;
 use crate::error::{Error, Full};
 use crate::filter::{
-    Adapt, Build, Count, EntrySource, Filter, Grow, Insert, KeySource, Map, Means, Merge, Overlap,
-    Overload, Persist, Remove, Repair, Static, Window,
+    Adapt, Build, BuildOptions, Count, EntrySource, Filter, Grow, Insert, KeySource, Map, Merge,
+    Overfill, Persist, Remove, Repair, SetOps, Static, Window,
 };
-use crate::hash::Hash;
+use crate::hash::KeyHash;
 use crate::plan::{Capability, Figures, Goal, Setting, Settings, Shape, solve};
 
 /// Calls a macro with the registry: `id file Type { capabilities } "paper";` for each filter.
@@ -55,17 +55,17 @@ use crate::plan::{Capability, Figures, Goal, Setting, Settings, Shape, solve};
 macro_rules! registry {
     ($then:ident) => {
         $then! {
-            1 bloom Bloom { insert merge overlap } "Bloom 1970";
-            2 bloom_g BloomG { insert merge overlap } "Qiao, Li, Chen 2014";
-            3 split_block_bloom SplitBlockBloom { insert merge overlap } "Putze, Sanders, Singler 2007; Apache Parquet";
+            1 bloom Bloom { insert merge set_ops } "Bloom 1970";
+            2 bloom_g BloomG { insert merge set_ops } "Qiao, Li, Chen 2014";
+            3 split_block_bloom SplitBlockBloom { insert merge set_ops } "Putze, Sanders, Singler 2007; Apache Parquet";
             4 counting_bloom CountingBloom { insert remove count merge } "Fan, Cao, Almeida, Broder 2000";
             5 hash_compaction HashCompaction { insert merge } "Wolper, Leroy 1993";
             6 quotient Quotient { insert remove merge } "Bender et al. 2012";
             7 counting_quotient CountingQuotient { insert remove count merge } "Pandey, Bender, Johnson, Patro 2017";
             8 cuckoo Cuckoo { insert remove } "Fan, Andersen, Kaminsky, Mitzenmacher 2014";
             9 morton Morton { insert remove } "Breslow, Jayasena 2018";
-            10 tinyset TinySet { insert overload } "Einziger, Friedman 2015";
-            11 removable_tinyset RemovableTinySet { insert remove overload } "Einziger, Friedman 2015";
+            10 tinyset TinySet { insert overfill } "Einziger, Friedman 2015";
+            11 removable_tinyset RemovableTinySet { insert remove overfill } "Einziger, Friedman 2015";
             12 binary_fuse BinaryFuse { static } "Graf, Lemire 2022";
             13 xor Xor { static } "Graf, Lemire 2020";
             14 ribbon Ribbon { static } "Dillinger, Walzer 2021; with Hübschle-Schneider, Sanders 2022";
@@ -126,12 +126,17 @@ fn build_by_inserting<F: Insert>(mut empty: F, mut keys: impl KeySource) -> Resu
             return Ok(empty);
         }
         let most = empty.shape().keys();
-        empty.insert_each(run).map_err(|Full| Error::Full { keys: most })?;
+        empty.insert_batch(run).map_err(|Full| Error::Full { keys: most })?;
     }
 }
 
-/// [`Filter::contains_each`] of who can ask for a key's memory without waiting for it.
-fn contains_each<F: Filter>(filter: &F, keys: &[Hash], out: &mut [bool], fetch: impl Fn(&F, Hash)) {
+/// [`Filter::contains_batch`] of who can ask for a key's memory without waiting for it.
+fn contains_batch<F: Filter>(
+    filter: &F,
+    keys: &[KeyHash],
+    out: &mut [bool],
+    fetch: impl Fn(&F, KeyHash),
+) {
     const LANES: usize = 32;
     assert!(out.len() >= keys.len(), "an answer for each key");
     for (keys, out) in keys.chunks(LANES).zip(out.chunks_mut(LANES)) {
@@ -142,11 +147,11 @@ fn contains_each<F: Filter>(filter: &F, keys: &[Hash], out: &mut [bool], fetch: 
     }
 }
 
-/// [`Insert::insert_each`] of the same.
-fn insert_each<F: Insert>(
+/// [`Insert::insert_batch`] of the same.
+fn insert_batch<F: Insert>(
     filter: &mut F,
-    keys: &[Hash],
-    fetch: impl Fn(&F, Hash),
+    keys: &[KeyHash],
+    fetch: impl Fn(&F, KeyHash),
 ) -> Result<(), Full> {
     const LANES: usize = 16;
     for keys in keys.chunks(LANES) {
@@ -181,11 +186,11 @@ fn usize_words(words: u64) -> Result<usize, Error> {
 
 /// The normalised dot product of two bit vectors.
 fn cosine(a: &[u64], b: &[u64]) -> f64 {
-    let (ones_a, ones_b) = (bits::set::ones(a) as f64, bits::set::ones(b) as f64);
+    let (ones_a, ones_b) = (tamis_bits::set::ones(a) as f64, tamis_bits::set::ones(b) as f64);
     if ones_a == 0.0 || ones_b == 0.0 {
         return f64::from(ones_a == ones_b);
     }
-    bits::set::common(a, b) as f64 / (ones_a * ones_b).sqrt()
+    tamis_bits::set::common(a, b) as f64 / (ones_a * ones_b).sqrt()
 }
 
 /// The mean of `of(n)` over the number `n` of balls in one of the places, when each ball falls in

@@ -18,14 +18,14 @@
 
 use std::sync::Mutex;
 
-use bits::peel::{Graph, Peeler, multiplier};
-use bits::{LINE_WORDS, Words, packed, prefetch, set, unaligned};
+use tamis_bits::peel::{Graph, Peeler, multiplier};
+use tamis_bits::{LINE_WORDS, Words, packed, prefetch, set, unaligned};
 
-use format::{Name, Reader, Writer};
+use tamis_format::{Name, Reader, Writer};
 
 use super::usize_words;
 use crate::error::Error;
-use crate::filter::Means;
+use crate::filter::BuildOptions;
 use crate::gather::{Gathered, Record};
 
 const TABLE: Name = Name::new("table");
@@ -87,7 +87,7 @@ impl Layout {
 
     /// Whole cache lines of the table and of the shards' multipliers.
     pub(super) fn bytes(&self) -> u64 {
-        (bits::lines(self.words()) + bits::lines(self.shards())) * 64
+        (tamis_bits::lines(self.words()) + tamis_bits::lines(self.shards())) * 64
     }
 }
 
@@ -113,7 +113,7 @@ pub(super) fn width_for(fpr: f64) -> Result<u32, Error> {
     // A hair less than the logarithm: 2^-w itself takes w bits.
     match (-fpr.log2() - 1e-9).ceil().max(1.0) {
         width if width <= 32.0 => Ok(width as u32),
-        _ => Err(Error::Unreachable { why: "its prints have at most 32 bits" }),
+        _ => Err(Error::Infeasible { why: "its prints have at most 32 bits" }),
     }
 }
 
@@ -344,7 +344,7 @@ pub(super) struct Table {
 impl Table {
     /// Fills a table: the cells of a shard are those of `graph`.
     pub(super) fn solve<const K: usize>(
-        means: &Means<'_>,
+        means: &BuildOptions<'_>,
         layout: Layout,
         graph: &(impl Graph<K> + Sync),
         records: Gathered<1>,
@@ -439,7 +439,7 @@ impl Table {
     }
 
     /// Answers for many digests.
-    pub(super) fn contains_each<const K: usize>(
+    pub(super) fn contains_batch<const K: usize>(
         &self,
         graph: &impl Graph<K>,
         digests: impl ExactSizeIterator<Item = u64>,
@@ -500,7 +500,7 @@ impl Table {
 
     /// What no table could hold.
     pub(super) fn validate(&self) -> Result<(), Error> {
-        let corrupt = |what| Err(format::Error::Corrupt { at: 0, what }.into());
+        let corrupt = |what| Err(tamis_format::Error::Corrupt { at: 0, what }.into());
         let end = self.part << self.layout.shard_bits;
         let bits = self.layout.cells * u64::from(self.layout.width);
         let is_sound = |part: &[u64]| match self.layout.squeezed() {

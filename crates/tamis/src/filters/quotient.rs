@@ -38,13 +38,13 @@
 //! Differences: the table does not wrap around, so the order of slots is that of fingerprints; the
 //! rate is exact where the slides give the bound 2^-r; the slides store a fingerprint once.
 
-use bits::{Words, packed, prefetch, set};
-use format::{Name, Reader, Writer};
+use tamis_bits::{Words, packed, prefetch, set};
+use tamis_format::{Name, Reader, Writer};
 
 use super::{check_same, sum_of_keys, usize_words};
 use crate::error::{Error, Full};
 use crate::filter::{Build, Filter, Insert, KeySource, Merge, Persist, Remove};
-use crate::hash::Hash;
+use crate::hash::KeyHash;
 use crate::plan::{Figures, Settings, Shape};
 
 const TABLE: Name = Name::new("table");
@@ -117,7 +117,7 @@ impl QuotientShape {
     }
 
     #[inline(always)]
-    fn fingerprint(&self, key: Hash) -> u64 {
+    fn fingerprint(&self, key: KeyHash) -> u64 {
         key.hi >> (64 - self.quotient - self.remainder)
     }
 
@@ -134,11 +134,11 @@ impl Shape for QuotientShape {
     /// The fewest slots: twice as many would save a bit of remainder, and cost twice the rest.
     fn fit_with(keys: u64, fpr: f64, _: &Settings) -> Result<Self, Error> {
         let quotient = (0..=MAX_QUOTIENT).find(|bits| most_keys(*bits) >= keys);
-        let quotient = quotient.ok_or(Error::Unreachable { why: "that takes too many slots" })?;
+        let quotient = quotient.ok_or(Error::Infeasible { why: "that takes too many slots" })?;
         (1..=MAX_REMAINDER.min(64 - quotient))
             .map(|remainder| Self { quotient, remainder, keys })
             .find(|shape| shape.fpr_at(keys) <= fpr)
-            .ok_or(Error::Unreachable { why: "that takes fingerprints of more than 64 bits" })
+            .ok_or(Error::Infeasible { why: "that takes fingerprints of more than 64 bits" })
     }
 
     fn figures(&self) -> Figures {
@@ -147,9 +147,9 @@ impl Shape for QuotientShape {
         Figures {
             keys: self.keys,
             fpr: self.fpr_at(self.keys),
-            bytes: bits::lines(self.words()) * 64,
+            bytes: tamis_bits::lines(self.words()) * 64,
             // Slot after slot, each a branch that may be guessed wrong.
-            cost: 1.0 + read * (0.125 + f64::from(self.width()) / 512.0) + 2.5,
+            query_cost: 1.0 + read * (0.125 + f64::from(self.width()) / 512.0) + 2.5,
         }
     }
 
@@ -189,7 +189,7 @@ impl Quotient {
     pub fn resize(&mut self) -> Result<(), Error> {
         let QuotientShape { quotient, remainder, keys } = self.shape;
         if remainder == 1 {
-            return Err(Error::Unreachable { why: "its remainders have no bit to spare" });
+            return Err(Error::Infeasible { why: "its remainders have no bit to spare" });
         }
         let shape = QuotientShape::new(quotient + 1, remainder - 1, keys * 2)?;
         *self = Self::of(&shape, self.fingerprints())?;
@@ -296,7 +296,7 @@ impl Quotient {
         run.contains(&at) && at < self.shape.slots() && self.remainder(at) == remainder
     }
 
-    fn fetch(&self, key: Hash) {
+    fn fetch(&self, key: KeyHash) {
         let (bucket, _) = self.shape.split(self.shape.fingerprint(key));
         prefetch(&self.table, (bucket * u64::from(self.shape.width()) / 64) as usize);
     }
@@ -310,7 +310,7 @@ impl Filter for Quotient {
     }
 
     #[inline]
-    fn contains(&self, key: Hash) -> bool {
+    fn contains(&self, key: KeyHash) -> bool {
         let (bucket, remainder) = self.shape.split(self.shape.fingerprint(key));
         if !self.is(bucket, OCCUPIED) {
             return false;
@@ -324,8 +324,8 @@ impl Filter for Quotient {
         self.len
     }
 
-    fn contains_each(&self, keys: &[Hash], out: &mut [bool]) {
-        super::contains_each(self, keys, out, Self::fetch);
+    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
+        super::contains_batch(self, keys, out, Self::fetch);
     }
 }
 
@@ -345,7 +345,7 @@ impl Build for Quotient {
 pub(super) fn collect(
     most: u64,
     mut keys: impl KeySource,
-    fingerprint: impl Fn(Hash) -> u64,
+    fingerprint: impl Fn(KeyHash) -> u64,
 ) -> Result<Vec<u64>, Error> {
     let mut fingerprints = Vec::new();
     loop {
@@ -374,7 +374,7 @@ fn in_order(
 }
 
 impl Insert for Quotient {
-    fn insert(&mut self, key: Hash) -> Result<(), Full> {
+    fn insert(&mut self, key: KeyHash) -> Result<(), Full> {
         let (bucket, remainder) = self.shape.split(self.shape.fingerprint(key));
         let fresh = !self.is(bucket, OCCUPIED);
         let (start, at) = if fresh {
@@ -400,13 +400,13 @@ impl Insert for Quotient {
         Ok(())
     }
 
-    fn insert_each(&mut self, keys: &[Hash]) -> Result<(), Full> {
-        super::insert_each(self, keys, Self::fetch)
+    fn insert_batch(&mut self, keys: &[KeyHash]) -> Result<(), Full> {
+        super::insert_batch(self, keys, Self::fetch)
     }
 }
 
 impl Remove for Quotient {
-    fn remove(&mut self, key: Hash) -> bool {
+    fn remove(&mut self, key: KeyHash) -> bool {
         let (bucket, remainder) = self.shape.split(self.shape.fingerprint(key));
         if self.len == 0 || !self.is(bucket, OCCUPIED) {
             return false;
@@ -471,7 +471,7 @@ impl Persist for Quotient {
 
     /// What it lists must ascend, and make this very table again.
     fn validate(&self) -> Result<(), Error> {
-        let corrupt = |what| Err(format::Error::Corrupt { at: 0, what }.into());
+        let corrupt = |what| Err(tamis_format::Error::Corrupt { at: 0, what }.into());
         if !set::ends_at(&self.table, self.shape.slots() * u64::from(self.shape.width())) {
             return corrupt("bits are set past the end");
         }
@@ -492,11 +492,11 @@ impl Persist for Quotient {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bits::range::mix;
     use std::collections::BTreeMap;
+    use tamis_bits::range::mix;
 
-    fn hash(shape: &QuotientShape, fingerprint: u64) -> Hash {
-        Hash { hi: fingerprint << (64 - shape.quotient - shape.remainder), lo: 0 }
+    fn hash(shape: &QuotientShape, fingerprint: u64) -> KeyHash {
+        KeyHash { hi: fingerprint << (64 - shape.quotient - shape.remainder), lo: 0 }
     }
 
     /// The example of the slides: runs that push each other on, and stay sorted.
@@ -553,7 +553,7 @@ mod tests {
     #[test]
     fn a_table_of_twice_the_size_has_the_same_fingerprints() {
         let shape = QuotientShape::new(6, 9, 57).unwrap();
-        let keys: Vec<Hash> = (0..57).map(|i| Hash { hi: mix(i), lo: 0 }).collect();
+        let keys: Vec<KeyHash> = (0..57).map(|i| KeyHash { hi: mix(i), lo: 0 }).collect();
         let mut filter = Quotient::build(shape, &keys[..]).unwrap();
         for bits in 1..=8 {
             let before: Vec<u64> = filter.fingerprints().collect();
@@ -563,13 +563,13 @@ mod tests {
             let shape = QuotientShape::new(6 + bits, 9 - bits, 57 << bits).unwrap();
             assert_eq!(filter, Quotient::build(shape, &keys[..]).unwrap());
         }
-        assert!(matches!(filter.resize(), Err(Error::Unreachable { .. })));
+        assert!(matches!(filter.resize(), Err(Error::Infeasible { .. })));
     }
 
     #[test]
     fn a_run_that_does_not_fit_changes_nothing() {
         let shape = QuotientShape::new(10, 8, 900).unwrap();
-        let last = Hash { hi: u64::MAX, lo: 0 };
+        let last = KeyHash { hi: u64::MAX, lo: 0 };
         let mut filter = Quotient::new(shape).unwrap();
         let fitted = (0..900).take_while(|_| filter.insert(last).is_ok()).count() as u64;
         assert_eq!(fitted, 1 + MAX_TAIL);
@@ -583,7 +583,7 @@ mod tests {
     fn a_union_is_built_of_both() {
         let shape = QuotientShape::new(11, 6, 1500).unwrap();
         let build = |keys: std::ops::Range<u64>| {
-            let keys: Vec<Hash> = keys.map(|i| Hash { hi: mix(i), lo: 0 }).collect();
+            let keys: Vec<KeyHash> = keys.map(|i| KeyHash { hi: mix(i), lo: 0 }).collect();
             Quotient::build(shape.clone(), &keys[..]).unwrap()
         };
         let mut union = build(0..700);

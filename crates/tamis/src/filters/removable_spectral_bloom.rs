@@ -29,16 +29,16 @@
 //! the others, which takes no more memory than half as many counters again. A bucket that is full takes no more,
 //! and its keys are counted by their lowest counters; merging forgets what is beside.
 
-use bits::range::scale;
-use bits::{Words, prefetch, set};
-use format::{Name, Reader, Writer};
+use tamis_bits::range::scale;
+use tamis_bits::{Words, prefetch, set};
+use tamis_format::{Name, Reader, Writer};
 
 use super::bloom::{self, PROBES};
 use super::spectral_bloom::{Field, WIDTH};
 use super::{build_by_inserting, check_same, sum_of_keys, usize_words};
 use crate::error::{Error, Full};
 use crate::filter::{Build, Count, Filter, Insert, KeySource, Merge, Persist, Remove};
-use crate::hash::Hash;
+use crate::hash::KeyHash;
 use crate::plan::{Figures, Setting, Settings, Shape};
 
 const COUNTERS: Name = Name::new("counters");
@@ -110,8 +110,8 @@ impl Shape for RemovableSpectralBloomShape {
         Figures {
             keys: self.field.keys,
             fpr: self.fpr_at(self.field.keys),
-            bytes: words.iter().map(|words| bits::lines(*words) * 64).sum(),
-            cost: f64::from(self.field.probes) * 1.125,
+            bytes: words.iter().map(|words| tamis_bits::lines(*words) * 64).sum(),
+            query_cost: f64::from(self.field.probes) * 1.125,
         }
     }
 
@@ -152,13 +152,13 @@ impl RemovableSpectralBloom {
 
     /// What a key is told by beside the counters; 0 is nobody.
     #[inline(always)]
-    fn digest(key: Hash) -> u64 {
+    fn digest(key: KeyHash) -> u64 {
         key.hi.max(1)
     }
 
     /// The slot beside the counters that holds `digest` in the bucket of a key.
     #[inline(always)]
-    fn beside(&self, key: Hash, digest: u64) -> Option<u64> {
+    fn beside(&self, key: KeyHash, digest: u64) -> Option<u64> {
         let start = scale(key.lo, self.shape.buckets) * BUCKET;
         (start..start + BUCKET)
             .take(self.digests.len())
@@ -171,7 +171,7 @@ impl RemovableSpectralBloom {
     }
 
     /// Gives a key a count of its own if its lowest counter stands alone.
-    fn lay_beside(&mut self, key: Hash) {
+    fn lay_beside(&mut self, key: KeyHash) {
         let field = &self.shape.field;
         let least = field.least(&self.counters, key);
         let mut lowest =
@@ -187,7 +187,7 @@ impl RemovableSpectralBloom {
     }
 
     #[inline(always)]
-    fn fetch(&self, key: Hash) {
+    fn fetch(&self, key: KeyHash) {
         self.shape.field.fetch(&self.counters, key);
         prefetch(&self.digests, (scale(key.lo, self.shape.buckets) * BUCKET) as usize);
     }
@@ -201,7 +201,7 @@ impl Filter for RemovableSpectralBloom {
     }
 
     #[inline]
-    fn contains(&self, key: Hash) -> bool {
+    fn contains(&self, key: KeyHash) -> bool {
         self.shape.field.all_raised(&self.counters, key)
     }
 
@@ -210,7 +210,7 @@ impl Filter for RemovableSpectralBloom {
         self.len
     }
 
-    fn contains_each(&self, keys: &[Hash], out: &mut [bool]) {
+    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
         const LANES: usize = 16;
         assert!(out.len() >= keys.len(), "an answer for each key");
         for (keys, out) in keys.chunks(LANES).zip(out.chunks_mut(LANES)) {
@@ -234,7 +234,7 @@ impl Build for RemovableSpectralBloom {
 
 impl Insert for RemovableSpectralBloom {
     #[inline]
-    fn insert(&mut self, key: Hash) -> Result<(), Full> {
+    fn insert(&mut self, key: KeyHash) -> Result<(), Full> {
         let field = &self.shape.field;
         if self.len >= field.keys {
             return Err(Full);
@@ -257,13 +257,13 @@ impl Insert for RemovableSpectralBloom {
         Ok(())
     }
 
-    fn insert_each(&mut self, keys: &[Hash]) -> Result<(), Full> {
-        super::insert_each(self, keys, Self::fetch)
+    fn insert_batch(&mut self, keys: &[KeyHash]) -> Result<(), Full> {
+        super::insert_batch(self, keys, Self::fetch)
     }
 }
 
 impl Remove for RemovableSpectralBloom {
-    fn remove(&mut self, key: Hash) -> bool {
+    fn remove(&mut self, key: KeyHash) -> bool {
         let field = &self.shape.field;
         let (places, largest) = (field.places(key), field.largest());
         // A member has raised each of its counters as often as it has that place.
@@ -298,7 +298,7 @@ impl Remove for RemovableSpectralBloom {
 impl Count for RemovableSpectralBloom {
     /// The lowest of the key's counters, or its own count beside them if that is lower; `u64::MAX` if even
     /// that is stuck.
-    fn count(&self, key: Hash) -> u64 {
+    fn count(&self, key: KeyHash) -> u64 {
         let field = &self.shape.field;
         let least = field.least(&self.counters, key);
         let own = self.beside(key, Self::digest(key)).map(|slot| field.get(&self.counts, slot));
@@ -357,7 +357,7 @@ impl Persist for RemovableSpectralBloom {
     }
 
     fn validate(&self) -> Result<(), Error> {
-        let corrupt = |what| Err(format::Error::Corrupt { at: 0, what }.into());
+        let corrupt = |what| Err(tamis_format::Error::Corrupt { at: 0, what }.into());
         let RemovableSpectralBloomShape { field, buckets } = &self.shape;
         let slots = buckets * BUCKET;
         if !set::ends_at(&self.counters, field.counters * u64::from(field.width))
@@ -385,11 +385,11 @@ impl Persist for RemovableSpectralBloom {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hash::{HashId, Hasher, Key};
-    use bits::range::mix;
+    use crate::hash::{HashId, Key, KeyHasher};
+    use tamis_bits::range::mix;
 
-    fn hash(seed: u64, key: u64) -> Hash {
-        key.hash(&Hasher::new(HashId::Fast, [seed, 6]))
+    fn hash(seed: u64, key: u64) -> KeyHash {
+        key.hash_with(&KeyHasher::new(HashId::Fast, [seed, 6]))
     }
 
     /// Tables so small that a key's own places coincide, counters stick and buckets are full, against

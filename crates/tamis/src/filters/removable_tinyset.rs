@@ -30,13 +30,13 @@
 //! removes any, ours the longest; and its count of slots by the last chain's end (section 3.6) cannot
 //! be had once slots are freed (section 3.5), which is what the stop bit is for.
 
-use bits::Words;
+use tamis_bits::Words;
 
 use super::binomial_mean;
 use super::tiny_block::{BLOCK, BLOCKS, Code, Grid, Put, tiny_kind, with_width};
 use crate::error::Error;
 use crate::filter::Remove;
-use crate::hash::Hash;
+use crate::hash::KeyHash;
 use crate::plan::{Figures, Setting, Settings, Shape};
 
 /// A number of blocks, of 256, 512 or 1024 bits.
@@ -88,7 +88,7 @@ impl Shape for RemovableTinySetShape {
             fpr: self.fpr_at(self.0.keys),
             bytes: self.0.bytes(),
             // Held against it: as keys come and go the rate grows, and the table does not tell.
-            cost: self.0.cost() + 1.0,
+            query_cost: self.0.query_cost() + 1.0,
         }
     }
 
@@ -131,7 +131,7 @@ tiny_kind!(RemovableTinySet, RemovableTinySetShape, true);
 
 impl Remove for RemovableTinySet {
     #[inline]
-    fn remove(&mut self, key: Hash) -> bool {
+    fn remove(&mut self, key: KeyHash) -> bool {
         let removed = self.len > 0 && self.shape.0.remove(self.words.to_mut(), key);
         self.len -= u64::from(removed);
         removed
@@ -143,11 +143,11 @@ mod tests {
     use super::*;
     use crate::error::Full;
     use crate::filter::{Filter, Insert, Persist};
-    use crate::hash::{HashId, Hasher, Key};
-    use bits::range::mix;
+    use crate::hash::{HashId, Key, KeyHasher};
+    use tamis_bits::range::mix;
 
-    fn hash(key: u64) -> Hash {
-        key.hash(&Hasher::new(HashId::Fast, [4, 9]))
+    fn hash(key: u64) -> KeyHash {
+        key.hash_with(&KeyHasher::new(HashId::Fast, [4, 9]))
     }
 
     /// Bits a key at 1, 0.1 and 0.01 %, for 10^7 keys.

@@ -17,15 +17,15 @@
 
 use std::sync::Mutex;
 
-use bits::peel::{Fuse, Graph, Peeler, multiplier};
-use bits::{Words, prefetch, set};
-use format::{Fields, Name, Reader, Writer};
+use tamis_bits::peel::{Fuse, Graph, Peeler, multiplier};
+use tamis_bits::{Words, prefetch, set};
+use tamis_format::{Fields, Name, Reader, Writer};
 
 use super::binary_fuse::BinaryFuseShape;
 use super::peeled::{MAX_SHARD_BITS, attempts};
 use super::usize_words;
 use crate::error::Error;
-use crate::filter::Means;
+use crate::filter::BuildOptions;
 use crate::gather::{Gathered, Record};
 
 const TABLE: Name = Name::new("table");
@@ -108,7 +108,7 @@ impl Grid {
 
     /// Whole cache lines of the table and of the shards' multipliers.
     pub(super) fn bytes(&self) -> u64 {
-        (bits::lines(self.words()) + bits::lines(self.shards())) * 64
+        (tamis_bits::lines(self.words()) + tamis_bits::lines(self.shards())) * 64
     }
 
     /// With the graph that answers, where it is not the same for all multipliers.
@@ -168,7 +168,7 @@ impl Retrieval {
     /// Finds every record a cell. The multipliers that are tried are those from number `from` on;
     /// one digest in two records is an error, and `conflict` says what it is told.
     pub(super) fn solve(
-        means: &Means<'_>,
+        means: &BuildOptions<'_>,
         grid: Grid,
         from: u64,
         records: Gathered<2>,
@@ -282,7 +282,7 @@ impl Retrieval {
 
     /// What no table could hold; listed values have at most so many bits.
     pub(super) fn validate(&self, value_bits: u32) -> Result<(), Error> {
-        let corrupt = |what| Err(format::Error::Corrupt { at: 0, what }.into());
+        let corrupt = |what| Err(tamis_format::Error::Corrupt { at: 0, what }.into());
         let [codes, values] = self.grid.widths.map(|width| self.grid.cells * u64::from(width));
         let (last, shards) = self.table.split_last().expect("at least one word");
         let sound = |part: &[u64]| {
@@ -299,7 +299,7 @@ impl Retrieval {
         if !pairs.is_sorted_by(|a, b| a[0] < b[0]) {
             return corrupt("the digests beside the table are out of order");
         }
-        if pairs.iter().any(|[_, value]| value & !bits::packed::mask(value_bits) != 0) {
+        if pairs.iter().any(|[_, value]| value & !tamis_bits::packed::mask(value_bits) != 0) {
             return corrupt("a value beside the table is too wide");
         }
         Ok(())

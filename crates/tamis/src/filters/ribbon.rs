@@ -20,7 +20,7 @@
 //! | building | 100 ns a key on one thread, gathering and sorting among it |
 //! | failure | none: what cannot be placed is listed, which no honest set of keys needs |
 //!
-//! A row of coefficients is a linear equation over GF(2); [`bits::band`] keeps them in echelon
+//! A row of coefficients is a linear equation over GF(2); [`tamis_bits::band`] keeps them in echelon
 //! form. Each shard is filled from left to right, bucket by bucket, and in each bucket from the
 //! last key to the first. Rows run over into the first slots of the next bucket, so it is there
 //! that keys do not fit: where one fails, it and all that start before it are bumped, and the 2 bits
@@ -45,15 +45,15 @@
 //! Ribbon*, 2022. Differences: shards of equal size, so that threads do not show; the sizes of
 //! all layers follow from the number of keys; the last layer has seeds and, if need be, the list.
 
-use bits::band::{self, BAND, Band, Question, Row};
-use bits::{LINE_WORDS, Words, lines, packed, prefetch, range};
-use format::{Name, Reader, Writer};
+use tamis_bits::band::{self, BAND, Band, Question, Row};
+use tamis_bits::{LINE_WORDS, Words, lines, packed, prefetch, range};
+use tamis_format::{Name, Reader, Writer};
 
 use super::usize_words;
 use crate::error::Error;
-use crate::filter::{Build, Filter, KeySource, Means, Persist, Static};
+use crate::filter::{Build, BuildOptions, Filter, KeySource, Persist, Static};
 use crate::gather::{Gathering, Record, gather};
-use crate::hash::Hash;
+use crate::hash::KeyHash;
 use crate::plan::{Figures, MAX_KEYS, Setting, Settings, Shape};
 
 const TABLE: Name = Name::new("table");
@@ -253,7 +253,7 @@ impl Shape for RibbonShape {
                 return Ok(shape);
             }
         }
-        Err(Error::Unreachable { why: "that takes slots of more than 32 bits" })
+        Err(Error::Infeasible { why: "that takes slots of more than 32 bits" })
     }
 
     fn figures(&self) -> Figures {
@@ -262,7 +262,7 @@ impl Shape for RibbonShape {
             fpr: self.fpr_at(self.keys),
             bytes: (lines(self.words()) + lines(self.cut_words())) * 64,
             // Two neighbouring lines come at little more than the price of one.
-            cost: 1.5 + f64::from(self.width) / 8.0,
+            query_cost: 1.5 + f64::from(self.width) / 8.0,
         }
     }
 
@@ -339,7 +339,7 @@ impl Ribbon {
 
     /// The first keys' questions, their memory asked for.
     #[inline(always)]
-    fn questions(&self, keys: &[Hash]) -> [Question<1>; BATCH] {
+    fn questions(&self, keys: &[KeyHash]) -> [Question<1>; BATCH] {
         let mut questions = [Question::default(); BATCH];
         let width = self.shape.width as usize;
         for (question, key) in questions.iter_mut().zip(keys) {
@@ -356,7 +356,7 @@ impl Ribbon {
 
     /// Whether the key is one of those that fitted nowhere.
     #[cold]
-    fn is_listed(&self, key: Hash) -> bool {
+    fn is_listed(&self, key: KeyHash) -> bool {
         let digest = (0..self.shape.last).fold(key.hi, |digest, _| remix(digest, 0));
         self.overflow.binary_search(&digest).is_ok()
     }
@@ -370,7 +370,7 @@ impl Filter for Ribbon {
     }
 
     #[inline]
-    fn contains(&self, key: Hash) -> bool {
+    fn contains(&self, key: KeyHash) -> bool {
         if self.len == 0 {
             return false;
         }
@@ -384,7 +384,7 @@ impl Filter for Ribbon {
         self.len
     }
 
-    fn contains_each(&self, keys: &[Hash], out: &mut [bool]) {
+    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
         assert!(out.len() >= keys.len(), "an answer for each key");
         let out = &mut out[..keys.len()];
         if self.len == 0 {
@@ -410,13 +410,13 @@ impl Build for Ribbon {
             keys if distinct > keys => Err(Error::Full { keys }),
             _ => Ok(shape),
         };
-        Self::build_fitting(&Means::new().with_threads(threads), fit, keys)
+        Self::build_fitting(&BuildOptions::new().with_threads(threads), fit, keys)
     }
 }
 
 impl Static for Ribbon {
     fn build_fitting(
-        means: &Means<'_>,
+        means: &BuildOptions<'_>,
         fit: impl FnOnce(u64) -> Result<RibbonShape, Error>,
         keys: impl KeySource,
     ) -> Result<Self, Error> {
@@ -426,7 +426,7 @@ impl Static for Ribbon {
         let mut table = Words::zeroed(usize_words(shape.words())?)?;
         let mut cuts = Words::zeroed(usize_words(shape.cut_words())?)?;
         // Who watches is told of the first layer, where nearly all keys are.
-        let quietly = means.clone().with_watcher(&|_| ());
+        let quietly = means.clone().on_progress(&|_| ());
         let mut rest = table.to_mut();
         let mut bucket = 0;
         for layer in &shape.layers[..shape.last] {
@@ -631,9 +631,9 @@ impl Persist for Ribbon {
     }
 
     fn validate(&self) -> Result<(), Error> {
-        let corrupt = |what| Err(format::Error::Corrupt { at: 0, what }.into());
+        let corrupt = |what| Err(tamis_format::Error::Corrupt { at: 0, what }.into());
         let cut_bits = self.shape.cut_slots() / BUCKET * u64::from(CUT_BITS);
-        if !bits::set::ends_at(&self.cuts, cut_bits) {
+        if !tamis_bits::set::ends_at(&self.cuts, cut_bits) {
             return corrupt("bits are set past the end");
         }
         if !self.overflow.is_sorted_by(|a, b| a < b) {
@@ -646,19 +646,19 @@ impl Persist for Ribbon {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hash::{HashId, Hasher, Key};
+    use crate::hash::{HashId, Key, KeyHasher};
 
-    fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<Hash> {
-        let hasher = Hasher::new(HashId::Fast, [seed, 14]);
-        keys.map(|key| key.hash(&hasher)).collect()
+    fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<KeyHash> {
+        let hasher = KeyHasher::new(HashId::Fast, [seed, 14]);
+        keys.map(|key| key.hash_with(&hasher)).collect()
     }
 
     fn bumped(width: u32, keys: u64) -> RibbonShape {
         RibbonShape::new(width, Form::Bumped, keys).unwrap()
     }
 
-    fn digests(digests: impl IntoIterator<Item = u64>) -> Vec<Hash> {
-        digests.into_iter().map(|hi| Hash { hi, lo: 0 }).collect()
+    fn digests(digests: impl IntoIterator<Item = u64>) -> Vec<KeyHash> {
+        digests.into_iter().map(|hi| KeyHash { hi, lo: 0 }).collect()
     }
 
     /// Layers with cuts, of one shard and of more, and the plain one.
@@ -733,7 +733,7 @@ mod tests {
                 assert_eq!(!filter.overflow.is_empty(), listed, "{keys}");
                 assert!(members.iter().all(|key| filter.contains(*key)));
                 let mut out = vec![false; members.len()];
-                filter.contains_each(&members, &mut out);
+                filter.contains_batch(&members, &mut out);
                 assert!(out.iter().all(|yes| *yes));
                 let yeses =
                     hashes(2, 0..100_000).iter().filter(|key| filter.contains(**key)).count();

@@ -21,14 +21,14 @@
 //! Bloom filters of any number of bits, not sliced into k; a stage is full at so many keys, not at so
 //! many bits set; the first stage's rate is e(1-t), so that the sum is what was asked for.
 
-use bits::Words;
-use format::{Name, Reader, Writer};
+use tamis_bits::Words;
+use tamis_format::{Name, Reader, Writer};
 
 use super::bloom::{MAX_PROBES, all_set, rate, smallest};
 use super::{build_by_inserting, usize_words};
 use crate::error::{Error, Full};
 use crate::filter::{Build, Filter, Grow, Insert, KeySource, Persist};
-use crate::hash::Hash;
+use crate::hash::KeyHash;
 use crate::plan::{Figures, MAX_BYTES, MAX_KEYS, Setting, Settings, Shape};
 
 const BITS: Name = Name::new("bits");
@@ -64,7 +64,7 @@ impl ScalableBloomShape {
         crate::plan::check_fpr(fpr)?;
         if !(50..=99).contains(&tightening) {
             let why = "a stage has 50 to 99 percent of the rate of the one before";
-            return Err(Error::Unreachable { why });
+            return Err(Error::Infeasible { why });
         }
         let shape = Self { keys, fpr, tightening };
         shape.stage(0).map(|_| shape)
@@ -77,10 +77,10 @@ impl ScalableBloomShape {
         let rate = self.fpr * (1.0 - tightening) * tightening.powi(i as i32);
         let keys = self.keys.max(1).checked_shl(i).filter(|keys| *keys <= MAX_KEYS);
         let keys =
-            keys.ok_or(Error::Unreachable { why: "that is more keys than any filter takes" })?;
+            keys.ok_or(Error::Infeasible { why: "that is more keys than any filter takes" })?;
         let (bits, probes) = smallest(keys, rate, &Settings::default())?;
         if u64::from(probes) > MAX_PROBES || bits > MAX_BYTES * 8 {
-            return Err(Error::Unreachable { why: "a stage's rate gets too small" });
+            return Err(Error::Infeasible { why: "a stage's rate gets too small" });
         }
         Ok(Stage { bits, probes, keys })
     }
@@ -101,7 +101,7 @@ impl ScalableBloomShape {
             keys,
             fpr: self.fpr_at(keys),
             bytes: stages.iter().map(|(stage, _)| stage.bits / 8).sum(),
-            cost: f64::from(probes) * 1.125 + (stages.len() as f64 - 1.0) * 2.25,
+            query_cost: f64::from(probes) * 1.125 + (stages.len() as f64 - 1.0) * 2.25,
         }
     }
 }
@@ -180,7 +180,7 @@ impl Filter for ScalableBloom {
     }
 
     #[inline]
-    fn contains(&self, key: Hash) -> bool {
+    fn contains(&self, key: KeyHash) -> bool {
         let in_stage =
             |(stage, words): &(Stage, Words)| all_set(words, stage.bits, stage.probes, key);
         self.stages.iter().rev().any(in_stage)
@@ -192,12 +192,12 @@ impl Filter for ScalableBloom {
     }
 
     /// Stage by stage, the newest first, those that are denied so far side by side.
-    fn contains_each(&self, keys: &[Hash], out: &mut [bool]) {
+    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
         const LANES: usize = 64;
         assert!(out.len() >= keys.len(), "an answer for each key");
         for (keys, out) in keys.chunks(LANES).zip(out.chunks_mut(LANES)) {
             let (mut left, mut places, mut yes) =
-                ([Hash { hi: 0, lo: 0 }; LANES], [0; LANES], [false; LANES]);
+                ([KeyHash { hi: 0, lo: 0 }; LANES], [0; LANES], [false; LANES]);
             let mut count = keys.len();
             left[..count].copy_from_slice(keys);
             places.iter_mut().enumerate().for_each(|(at, place)| *place = at);
@@ -229,26 +229,26 @@ impl Build for ScalableBloom {
 impl Insert for ScalableBloom {
     /// Full only where there is no memory for another stage, or no rate left for it.
     #[inline]
-    fn insert(&mut self, key: Hash) -> Result<(), Full> {
+    fn insert(&mut self, key: KeyHash) -> Result<(), Full> {
         if self.len >= self.room {
             self.begin_stage().map_err(|_| Full)?;
         }
         let (stage, words) = self.stages.last_mut().ok_or(Full)?;
         let words = words.to_mut();
         for bit in key.probes(stage.bits).take(stage.probes as usize) {
-            bits::set::set(words, bit);
+            tamis_bits::set::set(words, bit);
         }
         self.len += 1;
         Ok(())
     }
 
-    fn insert_each(&mut self, keys: &[Hash]) -> Result<(), Full> {
+    fn insert_batch(&mut self, keys: &[KeyHash]) -> Result<(), Full> {
         const LANES: usize = 16;
         for keys in keys.chunks(LANES) {
             if let Some((stage, words)) = self.stages.last() {
                 for key in keys {
                     for bit in key.probes(stage.bits).take(stage.probes as usize) {
-                        bits::prefetch(words, (bit / 64) as usize);
+                        tamis_bits::prefetch(words, (bit / 64) as usize);
                     }
                 }
             }
@@ -284,7 +284,7 @@ impl Persist for ScalableBloom {
         let keys = fields.next(0..=MAX_KEYS, "keys of its first stage")?;
         let fpr = f64::from_bits(fields.next(0..=f64::MAX.to_bits(), "false positive rate")?);
         let tightening = fields.next(50..=99, "percent of a rate")?;
-        let corrupt = |what| Error::from(format::Error::Corrupt { at: 0, what });
+        let corrupt = |what| Error::from(tamis_format::Error::Corrupt { at: 0, what });
         let shape =
             ScalableBloomShape::new(keys, fpr, tightening).map_err(|_| corrupt("no such shape"))?;
         let (mut stages, mut room, mut words) = (Vec::new(), 0u64, 0u64);
@@ -321,23 +321,24 @@ impl Persist for ScalableBloom {
         {
             return Ok(());
         }
-        Err(format::Error::Corrupt { at: 0, what: "bits are set, though no key is in" }.into())
+        Err(tamis_format::Error::Corrupt { at: 0, what: "bits are set, though no key is in" }
+            .into())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hash::{HashId, Hasher, Key};
+    use crate::hash::{HashId, Key, KeyHasher};
 
     #[test]
     fn stages_begin_when_they_are_needed_and_add_up_to_the_rate() {
         let shape = ScalableBloomShape::new(100, 0.02, 50).unwrap();
         let mut filter = ScalableBloom::new(shape.clone()).unwrap();
-        let hasher = Hasher::new(HashId::Fast, [1, 2]);
+        let hasher = KeyHasher::new(HashId::Fast, [1, 2]);
         for key in 0..6500u64 {
             let stages = (1..).find(|stages| key < ((1 << stages) - 1) * 100).unwrap_or(0);
-            filter.insert(key.hash(&hasher)).unwrap();
+            filter.insert(key.hash_with(&hasher)).unwrap();
             assert_eq!(filter.stages.len(), stages, "{key} keys");
         }
         // Stages so large that whole lines do not show.

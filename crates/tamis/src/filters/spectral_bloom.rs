@@ -27,14 +27,14 @@
 //! Cohen, Matias, *Spectral Bloom Filters*, 2003. Differences: counters are of one width, where the paper packs
 //! them to the lengths of their values behind an index of strings, at a multiple of the time.
 
-use bits::{Words, packed, prefetch, set};
-use format::{Fields, Name, Reader, Writer};
+use tamis_bits::{Words, packed, prefetch, set};
+use tamis_format::{Fields, Name, Reader, Writer};
 
 use super::bloom::{self, MAX_PROBES, PROBES};
 use super::{build_by_inserting, usize_words};
 use crate::error::{Error, Full};
 use crate::filter::{Build, Count, Filter, Insert, KeySource, Persist};
-use crate::hash::Hash;
+use crate::hash::KeyHash;
 use crate::plan::{Figures, MAX_KEYS, Setting, Settings, Shape};
 
 const COUNTERS: Name = Name::new("counters");
@@ -100,7 +100,7 @@ impl Field {
     }
 
     #[inline(always)]
-    pub(super) fn places(&self, key: Hash) -> impl Iterator<Item = u64> + Clone + use<> {
+    pub(super) fn places(&self, key: KeyHash) -> impl Iterator<Item = u64> + Clone + use<> {
         key.probes(self.counters).take(self.probes as usize)
     }
 
@@ -116,18 +116,18 @@ impl Field {
 
     /// The lowest of a key's counters.
     #[inline(always)]
-    pub(super) fn least(&self, counters: &[u64], key: Hash) -> u64 {
+    pub(super) fn least(&self, counters: &[u64], key: KeyHash) -> u64 {
         self.places(key).map(|place| self.get(counters, place)).min().unwrap_or(0)
     }
 
     /// Whether none of a key's counters is zero.
     #[inline(always)]
-    pub(super) fn all_raised(&self, counters: &[u64], key: Hash) -> bool {
+    pub(super) fn all_raised(&self, counters: &[u64], key: KeyHash) -> bool {
         self.places(key).all(|place| self.get(counters, place) > 0)
     }
 
     #[inline(always)]
-    pub(super) fn fetch(&self, counters: &[u64], key: Hash) {
+    pub(super) fn fetch(&self, counters: &[u64], key: KeyHash) {
         for place in self.places(key) {
             prefetch(counters, (place * u64::from(self.width) / 64) as usize);
         }
@@ -202,8 +202,8 @@ impl Shape for SpectralBloomShape {
         Figures {
             keys: self.0.keys,
             fpr: self.rate(self.0.keys),
-            bytes: bits::lines(self.0.words()) * 64,
-            cost: f64::from(self.0.probes) * 1.125,
+            bytes: tamis_bits::lines(self.0.words()) * 64,
+            query_cost: f64::from(self.0.probes) * 1.125,
         }
     }
 
@@ -252,7 +252,7 @@ impl Filter for SpectralBloom {
     }
 
     #[inline]
-    fn contains(&self, key: Hash) -> bool {
+    fn contains(&self, key: KeyHash) -> bool {
         self.shape.0.all_raised(&self.counters, key)
     }
 
@@ -261,7 +261,7 @@ impl Filter for SpectralBloom {
         self.len
     }
 
-    fn contains_each(&self, keys: &[Hash], out: &mut [bool]) {
+    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
         const LANES: usize = 16;
         assert!(out.len() >= keys.len(), "an answer for each key");
         for (keys, out) in keys.chunks(LANES).zip(out.chunks_mut(LANES)) {
@@ -286,7 +286,7 @@ impl Build for SpectralBloom {
 impl Insert for SpectralBloom {
     /// Full is told of a new key only: one that is in may come again for ever.
     #[inline]
-    fn insert(&mut self, key: Hash) -> Result<(), Full> {
+    fn insert(&mut self, key: KeyHash) -> Result<(), Full> {
         let field = &self.shape.0;
         let least = field.least(&self.counters, key);
         if least == 0 {
@@ -306,7 +306,7 @@ impl Insert for SpectralBloom {
         Ok(())
     }
 
-    fn insert_each(&mut self, keys: &[Hash]) -> Result<(), Full> {
+    fn insert_batch(&mut self, keys: &[KeyHash]) -> Result<(), Full> {
         const LANES: usize = 16;
         for keys in keys.chunks(LANES) {
             keys.iter().for_each(|key| self.shape.0.fetch(&self.counters, *key));
@@ -318,7 +318,7 @@ impl Insert for SpectralBloom {
 
 impl Count for SpectralBloom {
     /// The lowest of the key's counters; `u64::MAX` if even that is stuck.
-    fn count(&self, key: Hash) -> u64 {
+    fn count(&self, key: KeyHash) -> u64 {
         self.shape.0.told(self.shape.0.least(&self.counters, key))
     }
 
@@ -344,7 +344,7 @@ impl Persist for SpectralBloom {
     }
 
     fn validate(&self) -> Result<(), Error> {
-        let corrupt = |what| Err(format::Error::Corrupt { at: 0, what }.into());
+        let corrupt = |what| Err(tamis_format::Error::Corrupt { at: 0, what }.into());
         let field = &self.shape.0;
         if !set::ends_at(&self.counters, field.counters * u64::from(field.width)) {
             return corrupt("bits are set past the end");
@@ -363,11 +363,11 @@ impl Persist for SpectralBloom {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hash::{HashId, Hasher, Key};
-    use bits::range::mix;
+    use crate::hash::{HashId, Key, KeyHasher};
+    use tamis_bits::range::mix;
 
-    fn hash(seed: u64, key: u64) -> Hash {
-        key.hash(&Hasher::new(HashId::Fast, [seed, 5]))
+    fn hash(seed: u64, key: u64) -> KeyHash {
+        key.hash_with(&KeyHasher::new(HashId::Fast, [seed, 5]))
     }
 
     /// Tables so small that a key's own places coincide and counters stick, against the truth.

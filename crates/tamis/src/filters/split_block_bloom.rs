@@ -17,16 +17,16 @@
 //! Putze, Sanders, Singler, *Cache-, Hash- and Space-Efficient Bloom Filters*, 2007, in the form
 //! that Apache Impala and Parquet made common. Differences: the block is chosen with 64 bits of
 //! the hash instead of 32, so that more than 2^32 blocks fill evenly, and any number of blocks
-//! will do. Fed with [`Hash::parquet`] it sets bit for bit what Parquet sets.
+//! will do. Fed with [`KeyHash::parquet`] it sets bit for bit what Parquet sets.
 
-use bits::simd::{self, BLOCK_WORDS, Isa};
-use bits::{Words, range, set};
-use format::{Name, Reader, Writer};
+use tamis_bits::simd::{self, BLOCK_WORDS, Isa};
+use tamis_bits::{Words, range, set};
+use tamis_format::{Name, Reader, Writer};
 
 use super::{binomial_mean, check_same, cosine, sum_of_keys, usize_words};
 use crate::error::{Error, Full};
-use crate::filter::{Build, Filter, Insert, KeySource, Merge, Overlap, Persist};
-use crate::hash::Hash;
+use crate::filter::{Build, Filter, Insert, KeySource, Merge, Persist, SetOps};
+use crate::hash::KeyHash;
 use crate::plan::{Figures, MAX_BYTES, MAX_KEYS, Settings, Shape};
 
 const BITS: Name = Name::new("bits");
@@ -89,7 +89,7 @@ impl Shape for SplitBlockBloomShape {
         while !fits(most) {
             // 2^15 bits a key: whatever is not reached by then is not reached.
             if most > keys.saturating_mul(64).max(64) {
-                return Err(Error::Unreachable {
+                return Err(Error::Infeasible {
                     why: "a split block has too few bits for so small a rate",
                 });
             }
@@ -107,8 +107,8 @@ impl Shape for SplitBlockBloomShape {
         Figures {
             keys: self.keys,
             fpr: self.fpr_at(self.keys),
-            bytes: bits::lines(self.blocks * BLOCK_WORDS as u64) * 64,
-            cost: 1.125,
+            bytes: tamis_bits::lines(self.blocks * BLOCK_WORDS as u64) * 64,
+            query_cost: 1.125,
         }
     }
 
@@ -136,7 +136,7 @@ pub struct SplitBlockBloom {
 
 /// The block of a key and the number that picks its bits there.
 #[inline(always)]
-fn place(blocks: u64) -> impl Fn(&Hash) -> (usize, u32) {
+fn place(blocks: u64) -> impl Fn(&KeyHash) -> (usize, u32) {
     move |key| (range::scale(key.hi, blocks) as usize, key.lo as u32)
 }
 
@@ -157,17 +157,17 @@ impl SplitBlockBloom {
     }
 
     /// Inserts a run, a share of it into each of these filters, side by side.
-    fn insert_into(parts: &mut [Self], keys: &[Hash]) -> Result<(), Full> {
+    fn insert_into(parts: &mut [Self], keys: &[KeyHash]) -> Result<(), Full> {
         if parts.len() == 1 || keys.len() < WORTH_A_THREAD {
-            return parts[0].insert_each(keys);
+            return parts[0].insert_batch(keys);
         }
         let share = keys.len().div_ceil(parts.len());
         std::thread::scope(|scope| {
             let mut shares = parts.iter_mut().zip(keys.chunks(share));
             let own = shares.next();
             let others: Vec<_> =
-                shares.map(|(part, keys)| scope.spawn(|| part.insert_each(keys))).collect();
-            own.map_or(Ok(()), |(part, keys)| part.insert_each(keys))?;
+                shares.map(|(part, keys)| scope.spawn(|| part.insert_batch(keys))).collect();
+            own.map_or(Ok(()), |(part, keys)| part.insert_batch(keys))?;
             others.into_iter().try_for_each(|other| other.join().expect("inserting does not panic"))
         })
     }
@@ -202,7 +202,7 @@ impl Filter for SplitBlockBloom {
     }
 
     #[inline]
-    fn contains(&self, key: Hash) -> bool {
+    fn contains(&self, key: KeyHash) -> bool {
         let (block, x) = place(self.shape.blocks)(&key);
         simd::contains(&self.words, block, x)
     }
@@ -211,8 +211,8 @@ impl Filter for SplitBlockBloom {
         self.len
     }
 
-    fn contains_each(&self, keys: &[Hash], out: &mut [bool]) {
-        simd::contains_each(Isa::best(), &self.words, keys, place(self.shape.blocks), out);
+    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
+        simd::contains_batch(Isa::best(), &self.words, keys, place(self.shape.blocks), out);
     }
 }
 
@@ -246,7 +246,7 @@ impl Build for SplitBlockBloom {
 
 impl Insert for SplitBlockBloom {
     #[inline]
-    fn insert(&mut self, key: Hash) -> Result<(), Full> {
+    fn insert(&mut self, key: KeyHash) -> Result<(), Full> {
         if self.len >= self.shape.keys {
             return Err(Full);
         }
@@ -256,10 +256,10 @@ impl Insert for SplitBlockBloom {
         Ok(())
     }
 
-    fn insert_each(&mut self, keys: &[Hash]) -> Result<(), Full> {
+    fn insert_batch(&mut self, keys: &[KeyHash]) -> Result<(), Full> {
         let room = self.shape.keys.saturating_sub(self.len).min(keys.len() as u64) as usize;
         let place = place(self.shape.blocks);
-        simd::insert_each(Isa::best(), self.words.to_mut(), &keys[..room], place);
+        simd::insert_batch(Isa::best(), self.words.to_mut(), &keys[..room], place);
         self.len += room as u64;
         if room == keys.len() { Ok(()) } else { Err(Full) }
     }
@@ -274,7 +274,7 @@ impl Merge for SplitBlockBloom {
     }
 }
 
-impl Overlap for SplitBlockBloom {
+impl SetOps for SplitBlockBloom {
     fn intersect(&mut self, other: &Self) -> Result<(), Error> {
         check_same(&self.shape, &other.shape)?;
         self.len = self.len.min(other.len);
@@ -322,14 +322,15 @@ impl Persist for SplitBlockBloom {
         if self.words.as_chunks().0.iter().all(|block| matches!(empty_lanes(block), 0 | 8)) {
             return Ok(());
         }
-        Err(format::Error::Corrupt { at: 0, what: "a block has keys in some lanes only" }.into())
+        Err(tamis_format::Error::Corrupt { at: 0, what: "a block has keys in some lanes only" }
+            .into())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hash::{HashId, Hasher, Key};
+    use crate::hash::{HashId, Key, KeyHasher};
 
     #[test]
     fn rates_of_the_literature() {
@@ -343,22 +344,22 @@ mod tests {
 
     #[test]
     fn an_intersection_has_all_lanes_or_none() {
-        let hasher = Hasher::new(HashId::Fast, [1, 2]);
+        let hasher = KeyHasher::new(HashId::Fast, [1, 2]);
         let shape = SplitBlockBloomShape::new(16, 200).unwrap();
         let make = |from: u64| {
-            let keys: Vec<Hash> = (from..from + 100).map(|key| key.hash(&hasher)).collect();
+            let keys: Vec<KeyHash> = (from..from + 100).map(|key| key.hash_with(&hasher)).collect();
             SplitBlockBloom::build(shape.clone(), &keys[..]).unwrap()
         };
         let (mut common, other) = (make(0), make(90));
         common.intersect(&other).unwrap();
         common.validate().unwrap();
-        assert!((90..100u64).all(|key| common.contains(key.hash(&hasher))));
+        assert!((90..100u64).all(|key| common.contains(key.hash_with(&hasher))));
     }
 
     #[test]
     fn any_number_of_threads_makes_the_same_bytes() {
-        let hasher = Hasher::new(HashId::Fast, [1, 2]);
-        let keys: Vec<Hash> = (0..1_200_000u64).map(|key| key.hash(&hasher)).collect();
+        let hasher = KeyHasher::new(HashId::Fast, [1, 2]);
+        let keys: Vec<KeyHash> = (0..1_200_000u64).map(|key| key.hash_with(&hasher)).collect();
         let shape = SplitBlockBloomShape::fit(keys.len() as u64, 0.01).unwrap();
         let one = SplitBlockBloom::build(shape.clone(), &keys[..]).unwrap();
         for threads in [2, 3, 7, 64] {

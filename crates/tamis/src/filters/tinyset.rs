@@ -33,8 +33,8 @@
 
 use std::sync::LazyLock;
 
-use bits::Words;
-use bits::packed::mask;
+use tamis_bits::Words;
+use tamis_bits::packed::mask;
 
 use super::binomial_mean;
 use super::tiny_block::{BLOCK, BLOCKS, Code, Grid, Put, tiny_kind};
@@ -187,7 +187,7 @@ impl Shape for TinySetShape {
             keys: grid.keys,
             fpr: grid.mean(grid.keys, &Curve::of(grid.width).rate),
             bytes: grid.bytes(),
-            cost: grid.cost(),
+            query_cost: grid.query_cost(),
         }
     }
 
@@ -241,13 +241,13 @@ tiny_kind!(TinySet, TinySetShape, false);
 mod tests {
     use super::*;
     use crate::filter::{Build, Filter, Insert, Persist};
-    use crate::hash::Hash;
-    use crate::hash::{HashId, Hasher, Key};
-    use bits::range::mix;
+    use crate::hash::KeyHash;
+    use crate::hash::{HashId, Key, KeyHasher};
+    use tamis_bits::range::mix;
 
-    fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<Hash> {
-        let hasher = Hasher::new(HashId::Fast, [seed, 9]);
-        keys.map(|key| key.hash(&hasher)).collect()
+    fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<KeyHash> {
+        let hasher = KeyHasher::new(HashId::Fast, [seed, 9]);
+        keys.map(|key| key.hash_with(&hasher)).collect()
     }
 
     /// Bits a key at 1, 0.1 and 0.01 %, for 10^7 keys.
@@ -285,12 +285,13 @@ mod tests {
     fn an_operation_touches_one_line() {
         let shape = TinySetShape::new(50, 512, 2800).unwrap();
         let mut filter = TinySet::build(shape, &hashes(1, 0..2800)[..]).unwrap();
-        assert_eq!(filter.words.as_ptr().addr() % bits::LINE_BYTES, 0);
+        assert_eq!(filter.words.as_ptr().addr() % tamis_bits::LINE_BYTES, 0);
         for (i, key) in hashes(1, 2000..4000).into_iter().enumerate() {
             let line = filter.shape.0.block(key);
             let mut elsewhere = filter.clone();
             for (at, word) in elsewhere.words.to_mut().iter_mut().enumerate() {
-                *word = if at / bits::LINE_WORDS == line { *word } else { mix((i + at) as u64) };
+                *word =
+                    if at / tamis_bits::LINE_WORDS == line { *word } else { mix((i + at) as u64) };
             }
             assert_eq!(filter.contains(key), elsewhere.contains(key));
             let before = filter.words.clone();
@@ -312,9 +313,9 @@ mod tests {
         for bits in [256, 512, 1024] {
             for few in [1, 3, 64] {
                 let mut filter = TinySet::new(TinySetShape::new(1, bits, 10).unwrap()).unwrap();
-                let keys: Vec<Hash> = hashes(bits, 0..20_000)
+                let keys: Vec<KeyHash> = hashes(bits, 0..20_000)
                     .into_iter()
-                    .map(|key| Hash { hi: 0, lo: key.lo >> 6 | (key.hi % few) << 58 })
+                    .map(|key| KeyHash { hi: 0, lo: key.lo >> 6 | (key.hi % few) << 58 })
                     .collect();
                 for (i, key) in keys.iter().enumerate() {
                     filter.insert(*key).unwrap();

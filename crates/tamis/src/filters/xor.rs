@@ -29,15 +29,15 @@
 //! block share a cache line with their count, and the cells behind them have a fixed room that
 //! follows from the number of keys: eight standard deviations above what they take.
 
-use bits::peel::Blocks;
-use format::{Reader, Writer};
+use tamis_bits::peel::Blocks;
+use tamis_format::{Reader, Writer};
 
 use super::as_given;
 use super::peeled::{Layout, MAX_SHARD_BITS, Table, shards, width_for};
 use crate::error::Error;
-use crate::filter::{Build, Filter, KeySource, Means, Persist, Static};
+use crate::filter::{Build, BuildOptions, Filter, KeySource, Persist, Static};
 use crate::gather::gather;
-use crate::hash::Hash;
+use crate::hash::KeyHash;
 use crate::plan::{Figures, MAX_KEYS, Setting, Settings, Shape};
 
 /// Prints of so many bits; the third block plain or without its zeros.
@@ -111,7 +111,7 @@ impl Shape for XorShape {
             keys: self.keys,
             fpr: self.fpr_at(self.keys.max(1)),
             bytes: self.layout.bytes(),
-            cost: if self.plus() { 4.25 } else { 3.25 },
+            query_cost: if self.plus() { 4.25 } else { 3.25 },
         }
     }
 
@@ -151,7 +151,7 @@ impl Filter for Xor {
     }
 
     #[inline]
-    fn contains(&self, key: Hash) -> bool {
+    fn contains(&self, key: KeyHash) -> bool {
         self.table.contains(&self.shape.graph, key.hi)
     }
 
@@ -160,22 +160,22 @@ impl Filter for Xor {
         self.table.len
     }
 
-    fn contains_each(&self, keys: &[Hash], out: &mut [bool]) {
+    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
         assert!(out.len() >= keys.len(), "an answer for each key");
         let digests = keys.iter().map(|key| key.hi);
-        self.table.contains_each(&self.shape.graph, digests, &mut out[..keys.len()]);
+        self.table.contains_batch(&self.shape.graph, digests, &mut out[..keys.len()]);
     }
 }
 
 impl Build for Xor {
     fn build_on(threads: usize, shape: XorShape, keys: impl KeySource) -> Result<Self, Error> {
-        Self::build_fitting(&Means::new().with_threads(threads), as_given(shape), keys)
+        Self::build_fitting(&BuildOptions::new().with_threads(threads), as_given(shape), keys)
     }
 }
 
 impl Static for Xor {
     fn build_fitting(
-        means: &Means<'_>,
+        means: &BuildOptions<'_>,
         fit: impl FnOnce(u64) -> Result<XorShape, Error>,
         keys: impl KeySource,
     ) -> Result<Self, Error> {
@@ -218,7 +218,7 @@ impl Persist for Xor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hash::{HashId, Hasher, Key};
+    use crate::hash::{HashId, Key, KeyHasher};
 
     /// Keys that own a cell of the third block: what [`LATE`] says, and never more than there is
     /// room for.
@@ -228,8 +228,9 @@ mod tests {
             for width in [1, 8, 32] {
                 let shape = XorShape::new(keys, width, true).unwrap();
                 for seed in 0..(300_000 / (keys + 100)).clamp(2, 50) {
-                    let hasher = Hasher::new(HashId::Fast, [seed, keys]);
-                    let members: Vec<Hash> = (0..keys).map(|key| key.hash(&hasher)).collect();
+                    let hasher = KeyHasher::new(HashId::Fast, [seed, keys]);
+                    let members: Vec<KeyHash> =
+                        (0..keys).map(|key| key.hash_with(&hasher)).collect();
                     let filter = Xor::build(shape.clone(), &members[..]).unwrap();
                     assert_eq!(filter.listed(), 0, "{keys} keys, {width} bits");
                     assert!(members.iter().all(|key| filter.contains(*key)));

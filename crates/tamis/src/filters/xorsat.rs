@@ -21,7 +21,7 @@
 //!
 //! A system of random equations over GF(2) has a solution as long as there are hardly more of them
 //! than unknowns: with 2 unknowns to spare three in four have one. Two windows of 64 unknowns are as
-//! good as random for that, and [`bits::windows`] solves them. In larger blocks the 2 slots, the place and
+//! good as random for that, and [`tamis_bits::windows`] solves them. In larger blocks the 2 slots, the place and
 //! the seed weigh less, and a key takes longer: `block` sets how many keys one has.
 //!
 //! A rate between two powers of two is reached with one bit more for some of the blocks: a stranger is as
@@ -38,16 +38,16 @@
 //! and one at its very end, so that all slots are met equally often; blocks are as large as their keys ask for and
 //! lie side by side to the bit; all bits of a slot share one system.
 
-use bits::band::{self, BAND, Question};
-use bits::windows::{Row, System};
-use bits::{LINE_WORDS, Words, lines, packed, prefetch, range};
-use format::{Name, Reader, Writer};
+use tamis_bits::band::{self, BAND, Question};
+use tamis_bits::windows::{Row, System};
+use tamis_bits::{LINE_WORDS, Words, lines, packed, prefetch, range};
+use tamis_format::{Name, Reader, Writer};
 
 use super::{as_given, usize_words};
 use crate::error::Error;
-use crate::filter::{Build, Filter, KeySource, Means, Persist, Static};
+use crate::filter::{Build, BuildOptions, Filter, KeySource, Persist, Static};
 use crate::gather::{Record, gather};
-use crate::hash::Hash;
+use crate::hash::KeyHash;
 use crate::plan::{Figures, MAX_KEYS, Setting, Settings, Shape};
 
 const TABLE: Name = Name::new("table");
@@ -192,7 +192,7 @@ impl Shape for XorSatShape {
             fpr: self.fpr_at(self.keys.max(1)),
             bytes: all.into_iter().map(lines).sum::<u64>() * 64,
             // Four lines in two pairs, and the way there: a place, a seed, two windows.
-            cost: 3.25 + f64::from(self.width) / 8.0,
+            query_cost: 3.25 + f64::from(self.width) / 8.0,
         }
     }
 
@@ -347,7 +347,7 @@ impl XorSat {
 
     /// The first keys' questions, their memory asked for.
     #[inline(always)]
-    fn questions(&self, keys: &[Hash]) -> [Question<2>; BATCH] {
+    fn questions(&self, keys: &[KeyHash]) -> [Question<2>; BATCH] {
         let mut questions = [Question::default(); BATCH];
         let width = self.shape.width as usize;
         for (asked, key) in questions.iter_mut().zip(keys) {
@@ -375,7 +375,7 @@ impl XorSat {
 
     /// Whether the key is one of those that are listed.
     #[cold]
-    fn is_listed(&self, key: Hash) -> bool {
+    fn is_listed(&self, key: KeyHash) -> bool {
         self.extra.binary_search(&key.hi).is_ok()
     }
 }
@@ -388,7 +388,7 @@ impl Filter for XorSat {
     }
 
     #[inline]
-    fn contains(&self, key: Hash) -> bool {
+    fn contains(&self, key: KeyHash) -> bool {
         if self.len == 0 {
             return false;
         }
@@ -402,7 +402,7 @@ impl Filter for XorSat {
         self.len
     }
 
-    fn contains_each(&self, keys: &[Hash], out: &mut [bool]) {
+    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
         assert!(out.len() >= keys.len(), "an answer for each key");
         let out = &mut out[..keys.len()];
         if self.len == 0 {
@@ -430,13 +430,13 @@ impl Filter for XorSat {
 
 impl Build for XorSat {
     fn build_on(threads: usize, shape: XorSatShape, keys: impl KeySource) -> Result<Self, Error> {
-        Self::build_fitting(&Means::new().with_threads(threads), as_given(shape), keys)
+        Self::build_fitting(&BuildOptions::new().with_threads(threads), as_given(shape), keys)
     }
 }
 
 impl Static for XorSat {
     fn build_fitting(
-        means: &Means<'_>,
+        means: &BuildOptions<'_>,
         fit: impl FnOnce(u64) -> Result<XorSatShape, Error>,
         keys: impl KeySource,
     ) -> Result<Self, Error> {
@@ -603,10 +603,10 @@ impl Persist for XorSat {
     }
 
     fn validate(&self) -> Result<(), Error> {
-        let corrupt = |what| Err(format::Error::Corrupt { at: 0, what }.into());
+        let corrupt = |what| Err(tamis_format::Error::Corrupt { at: 0, what }.into());
         let places = &self.places;
         let (bits, width) = (places.bits + SEED_BITS, self.shape.width as usize);
-        if !bits::set::ends_at(&places.words, (places.blocks + 1) * u64::from(bits)) {
+        if !tamis_bits::set::ends_at(&places.words, (places.blocks + 1) * u64::from(bits)) {
             return corrupt("bits are set past the end");
         }
         // Word `j` of each group is one bit of its slots.
@@ -631,19 +631,19 @@ impl Persist for XorSat {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hash::{HashId, Hasher, Key};
+    use crate::hash::{HashId, Key, KeyHasher};
 
-    fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<Hash> {
-        let hasher = Hasher::new(HashId::Fast, [seed, 18]);
-        keys.map(|key| key.hash(&hasher)).collect()
+    fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<KeyHash> {
+        let hasher = KeyHasher::new(HashId::Fast, [seed, 18]);
+        keys.map(|key| key.hash_with(&hasher)).collect()
     }
 
     fn shape(width: u32, more: f64, keys: u64, block: u64) -> XorSatShape {
         XorSatShape::new(width, more, keys, block).unwrap()
     }
 
-    fn digests(digests: impl IntoIterator<Item = u64>) -> Vec<Hash> {
-        digests.into_iter().map(|hi| Hash { hi, lo: 0 }).collect()
+    fn digests(digests: impl IntoIterator<Item = u64>) -> Vec<KeyHash> {
+        digests.into_iter().map(|hi| KeyHash { hi, lo: 0 }).collect()
     }
 
     /// Three blocks in four are solved with the first seed, as random systems would be: none of the
@@ -694,7 +694,7 @@ mod tests {
             assert!(members.iter().all(|key| filter.contains(*key)));
             let at = |block| filter.places.get(block).0;
             for block in 0..shape.blocks() {
-                let own = |key: &&Hash| range::scale(key.hi, shape.blocks()) == block;
+                let own = |key: &&KeyHash| range::scale(key.hi, shape.blocks()) == block;
                 let own = members.iter().filter(own).count() as u64;
                 assert_eq!(at(block + 1) - at(block), (own + SPARE).max(WINDOW));
             }
@@ -723,7 +723,7 @@ mod tests {
             wider |= filter.places.bits > shape.place_bits();
             assert!(members.iter().all(|key| filter.contains(*key)));
             let mut out = vec![false; members.len()];
-            filter.contains_each(&members, &mut out);
+            filter.contains_batch(&members, &mut out);
             assert!(out.iter().all(|yes| *yes));
             let yeses = hashes(2, 0..100_000).iter().filter(|key| filter.contains(**key)).count();
             assert!((230..400).contains(&yeses), "{yeses} of 312");

@@ -10,7 +10,7 @@
 //! Nothing is ever copied to grow, and no bucket has room to spare. All blocks of a bucket are
 //! full but its last.
 
-use bits::Words;
+use tamis_bits::Words;
 
 use super::{BUCKETS, Record};
 use crate::error::Error;

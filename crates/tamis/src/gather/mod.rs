@@ -1,7 +1,7 @@
 //! Gathering: all keys of a static filter, each once, in order, before the first is placed.
 //!
 //! A static filter is solved, not filled: it must have every key before it can place one. What it
-//! keeps of a key until then is a *record*: the 64 bits of [`Hash::hi`](crate::Hash), the digest,
+//! keeps of a key until then is a *record*: the 64 bits of [`KeyHash::hi`](crate::KeyHash), the digest,
 //! and for a map the value behind it. Two keys with one digest are one key to every static kind:
 //! among 10^9 keys the chance that there is such a pair is 3 %, and it costs nothing but that.
 //!
@@ -38,7 +38,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use crate::error::Error;
-use crate::filter::{KeySource, Means};
+use crate::filter::{BuildOptions, KeySource};
 use arena::{Arena, BLOCK};
 use sort::{Sorter, append, reserve};
 use spill::Spill;
@@ -67,7 +67,7 @@ const LEAST_MEMORY: u64 = 16 << 20;
 /// Records on their way in.
 #[derive(Debug)]
 pub(crate) struct Gathering<'m, const W: usize> {
-    means: &'m Means<'m>,
+    means: &'m BuildOptions<'m>,
     /// All of them, as long as they are few.
     few: Vec<Record<W>>,
     many: Option<Many<W>>,
@@ -76,7 +76,7 @@ pub(crate) struct Gathering<'m, const W: usize> {
 
 impl<'m, const W: usize> Gathering<'m, W> {
     /// Nothing yet.
-    pub(crate) fn new(means: &'m Means<'m>) -> Self {
+    pub(crate) fn new(means: &'m BuildOptions<'m>) -> Self {
         Self { means, few: Vec::new(), many: None, read: 0 }
     }
 
@@ -123,7 +123,10 @@ impl<'m, const W: usize> Gathering<'m, W> {
 }
 
 /// The digests of all keys.
-pub(crate) fn gather(means: &Means<'_>, mut keys: impl KeySource) -> Result<Gathered<1>, Error> {
+pub(crate) fn gather(
+    means: &BuildOptions<'_>,
+    mut keys: impl KeySource,
+) -> Result<Gathered<1>, Error> {
     let mut gathering = Gathering::new(means);
     loop {
         let run = keys.next_run()?;
@@ -152,7 +155,7 @@ struct Many<const W: usize> {
 }
 
 impl<const W: usize> Many<W> {
-    fn new(means: &Means<'_>) -> Result<Self, Error> {
+    fn new(means: &BuildOptions<'_>) -> Result<Self, Error> {
         let room = match means.memory() {
             None => u64::MAX,
             // The rest is for buffers, and for the list of blocks by bucket while they spill.
@@ -170,7 +173,7 @@ impl<const W: usize> Many<W> {
     fn extend(
         &mut self,
         records: impl Iterator<Item = Record<W>>,
-        means: &Means<'_>,
+        means: &BuildOptions<'_>,
     ) -> Result<(), Error> {
         for record in records {
             let recent = &mut self.recent[record[0] as usize % RECENT];
@@ -191,7 +194,7 @@ impl<const W: usize> Many<W> {
     }
 
     /// Moves a bucket's buffer to the arena, and if that is full, first the arena to the file.
-    fn flush(&mut self, bucket: usize, means: &Means<'_>) -> Result<(), Error> {
+    fn flush(&mut self, bucket: usize, means: &BuildOptions<'_>) -> Result<(), Error> {
         if self.arena.is_full() {
             spill(&mut self.arena, &mut self.spill, means)?;
         }
@@ -199,7 +202,7 @@ impl<const W: usize> Many<W> {
         self.arena.push(bucket, &self.buffers[bucket * BLOCK..][..fill])
     }
 
-    fn finish(mut self, means: &Means<'_>) -> Result<Gathered<W>, Error> {
+    fn finish(mut self, means: &BuildOptions<'_>) -> Result<Gathered<W>, Error> {
         for bucket in 0..BUCKETS {
             self.flush(bucket, means)?;
         }
@@ -224,7 +227,7 @@ impl<const W: usize> Many<W> {
 fn spill<const W: usize>(
     arena: &mut Arena<W>,
     file: &mut Option<Spill<W>>,
-    means: &Means<'_>,
+    means: &BuildOptions<'_>,
 ) -> Result<(), Error> {
     let (_, folder) = means.memory().expect("without a limit nothing is full");
     let file = match file {
@@ -257,7 +260,7 @@ fn sort_blocks<const W: usize>(
 /// Counts the distinct records of every bucket; returns what there is with those that are not.
 fn count_spilled<const W: usize>(
     spill: &Spill<W>,
-    means: &Means<'_>,
+    means: &BuildOptions<'_>,
     tallies: &mut [Tally],
 ) -> Result<Tally, Error> {
     let largest = (0..BUCKETS).map(|bucket| spill.len(bucket..bucket + 1)).max().unwrap_or(0);
@@ -343,7 +346,7 @@ impl<const W: usize> Gathered<W> {
     /// whichever is more.
     pub(crate) fn solve<T: Send>(
         self,
-        means: &Means<'_>,
+        means: &BuildOptions<'_>,
         bits: u32,
         table: &mut [u64],
         solve: impl Fn(usize, &[Record<W>], &mut [u64]) -> Result<T, Error> + Sync,
@@ -356,7 +359,7 @@ impl<const W: usize> Gathered<W> {
     /// takes so many bytes in all, and so many more for each thread.
     pub(crate) fn solve_apart<T: Send>(
         self,
-        means: &Means<'_>,
+        means: &BuildOptions<'_>,
         bits: u32,
         bytes: [u64; 2],
         solve: impl Fn(usize, &[Record<W>]) -> Result<T, Error> + Sync,
@@ -366,7 +369,7 @@ impl<const W: usize> Gathered<W> {
 
     fn solve_beside<T: Send>(
         mut self,
-        means: &Means<'_>,
+        means: &BuildOptions<'_>,
         bits: u32,
         [bytes, each]: [u64; 2],
         table: &mut [u64],
@@ -411,7 +414,7 @@ impl<const W: usize> Gathered<W> {
     /// so many more a thread, and says on how many threads that can be.
     fn settle(
         &mut self,
-        means: &Means<'_>,
+        means: &BuildOptions<'_>,
         groups: usize,
         group_shards: usize,
         table: u64,
@@ -425,7 +428,7 @@ impl<const W: usize> Gathered<W> {
         if let Held::Blocks(arena) = &mut self.held {
             let held = table + arena.bytes();
             match threads_within(means, held, size * largest + solving) {
-                Err(Error::Tight { .. }) => {
+                Err(Error::MemoryLimit { .. }) => {
                     let mut file = None;
                     spill(arena, &mut file, means)?;
                     self.held = Held::Spilled(file.expect("just made"));
@@ -474,11 +477,11 @@ impl<const W: usize> Gathered<W> {
 }
 
 /// How many threads the limit of memory allows, if each takes so much beside what is held.
-fn threads_within(means: &Means<'_>, held: u64, each: u64) -> Result<usize, Error> {
+fn threads_within(means: &BuildOptions<'_>, held: u64, each: u64) -> Result<usize, Error> {
     let Some((limit, _)) = means.memory() else { return Ok(means.threads()) };
     let room = limit.checked_sub(held).map_or(0, |room| room.checked_div(each).unwrap_or(u64::MAX));
     match usize::try_from(room).unwrap_or(usize::MAX).min(means.threads()) {
-        0 => Err(Error::Tight { limit, needs: held.saturating_add(each) }),
+        0 => Err(Error::MemoryLimit { limit, needs: held.saturating_add(each) }),
         threads => Ok(threads),
     }
 }
@@ -515,7 +518,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::env::temp_dir;
 
-    use bits::range::mix;
+    use tamis_bits::range::mix;
 
     use super::*;
     use crate::filter::Progress;
@@ -524,7 +527,7 @@ mod tests {
     type Seen<const W: usize> = (Vec<Vec<Record<W>>>, Vec<u64>);
 
     /// Gathers in runs of uneven length; has the solver note its records, and their sum in the table.
-    fn seen<const W: usize>(means: &Means<'_>, records: &[Record<W>], bits: u32) -> Seen<W> {
+    fn seen<const W: usize>(means: &BuildOptions<'_>, records: &[Record<W>], bits: u32) -> Seen<W> {
         let mut gathering = Gathering::new(means);
         for run in records.chunks(70_001) {
             gathering.extend(run.iter().copied()).unwrap();
@@ -542,7 +545,11 @@ mod tests {
         (shards, table)
     }
 
-    fn check<const W: usize>(means: &Means<'_>, records: &[Record<W>], bits: u32) -> Seen<W> {
+    fn check<const W: usize>(
+        means: &BuildOptions<'_>,
+        records: &[Record<W>],
+        bits: u32,
+    ) -> Seen<W> {
         let distinct: BTreeSet<_> = records.iter().copied().collect();
         let (shards, table) = seen(means, records, bits);
         assert!(shards.iter().flatten().eq(distinct.iter()), "{means:?} {bits}");
@@ -571,10 +578,10 @@ mod tests {
             for len in [0, 1, 2, 1000, FEW as u64, FEW as u64 + 1, 400_000] {
                 let records: Vec<_> = (0..len).map(|n| [digest(n)]).collect();
                 for (bits, threads) in [(0, 1), (3, 2), (8, 3), (12, 2)] {
-                    check(&Means::new().with_threads(threads), &records, bits);
+                    check(&BuildOptions::new().with_threads(threads), &records, bits);
                 }
                 let values: Vec<_> = (0..len).map(|n| [digest(n), mix(n) % 2]).collect();
-                check(&Means::new().with_threads(2), &values, 5);
+                check(&BuildOptions::new().with_threads(2), &values, 5);
             }
         }
     }
@@ -586,8 +593,8 @@ mod tests {
         for (name, digest) in DIGESTS {
             let records: Vec<_> = (0..2_000_000).map(|n| [digest(n)]).collect();
             for bits in [0, 6, 10] {
-                let free = check(&Means::new().with_threads(2), &records, bits);
-                let tight = Means::new().with_threads(2).with_watcher(&watcher);
+                let free = check(&BuildOptions::new().with_threads(2), &records, bits);
+                let tight = BuildOptions::new().with_threads(2).on_progress(&watcher);
                 // All in one bucket is 16 MB, which must be there twice to be sorted.
                 let limit = if bits == 0 || name == "in one bucket" { 90 << 20 } else { 16 << 20 };
                 assert!(
@@ -602,15 +609,15 @@ mod tests {
             }
         }
         let values: Vec<_> = (0..1_000_000).map(|n| [mix(n / 2), n % 3]).collect();
-        let tight = Means::new().with_memory(16 << 20, temp_dir());
-        assert!(check(&tight, &values, 7) == check(&Means::new(), &values, 7));
+        let tight = BuildOptions::new().with_memory(16 << 20, temp_dir());
+        assert!(check(&tight, &values, 7) == check(&BuildOptions::new(), &values, 7));
     }
 
     #[test]
     fn too_tight_a_limit_says_what_would_do() {
         let records: Vec<_> = (0..3_000_000).map(|n| [mix(n)]).collect();
         let build = |limit: u64, words: usize| {
-            let means = Means::new().with_threads(2).with_memory(limit, temp_dir());
+            let means = BuildOptions::new().with_threads(2).with_memory(limit, temp_dir());
             let mut gathering = Gathering::new(&means);
             gathering.extend(records.iter().copied())?;
             let mut table = vec![0; words];
@@ -618,11 +625,13 @@ mod tests {
         };
         // Too little to gather in, and too little for the table.
         for (limit, words) in [(1 << 20, 8), (40 << 20, 8 << 20)] {
-            let Err(Error::Tight { needs, .. }) = build(limit, words) else { panic!("{limit}") };
+            let Err(Error::MemoryLimit { needs, .. }) = build(limit, words) else {
+                panic!("{limit}")
+            };
             assert!(needs > limit);
             assert_eq!(build(needs, words).unwrap().iter().sum::<usize>(), 3_000_000);
             let short = build(needs - 1, words);
-            assert!(matches!(short, Err(Error::Tight { .. })), "{limit}");
+            assert!(matches!(short, Err(Error::MemoryLimit { .. })), "{limit}");
         }
     }
 
@@ -630,7 +639,7 @@ mod tests {
     fn errors_end_the_work() {
         let records: Vec<_> = (0..3_000_000).map(|n| [mix(n)]).collect();
         let no_folder = temp_dir().join("not/there");
-        let means = Means::new().with_memory(16 << 20, &no_folder);
+        let means = BuildOptions::new().with_memory(16 << 20, &no_folder);
         let mut gathering = Gathering::new(&means);
         let Err(Error::Scratch { folder, error }) = gathering.extend(records.iter().copied())
         else {
@@ -638,7 +647,7 @@ mod tests {
         };
         assert_eq!((folder, error.kind()), (no_folder, std::io::ErrorKind::NotFound));
 
-        let means = Means::new().with_threads(3);
+        let means = BuildOptions::new().with_threads(3);
         let mut gathering = Gathering::new(&means);
         gathering.extend(records.iter().copied()).unwrap();
         let mut table = vec![0; 1 << 10];
@@ -654,7 +663,7 @@ mod tests {
     /// Bytes of the file that were changed behind our back are noticed, whenever that is.
     #[test]
     fn what_is_read_back_is_checked() {
-        let means = Means::new().with_memory(16 << 20, temp_dir());
+        let means = BuildOptions::new().with_memory(16 << 20, temp_dir());
         let mut gathering = Gathering::new(&means);
         gathering
             .extend((0..2_000_000).map(|n| [mix(n as u64)]).collect::<Vec<_>>().into_iter())

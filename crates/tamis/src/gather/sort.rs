@@ -176,7 +176,7 @@ pub(super) fn reserve<const W: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bits::range::mix;
+    use tamis_bits::range::mix;
 
     type Digest = fn(u64) -> u64;
 

@@ -51,7 +51,7 @@ impl<const W: usize> Spill<W> {
         for (blocks, extents) in buckets.iter().zip(&mut self.extents) {
             let start = self.end;
             for block in blocks {
-                bits::each_le_chunk(block.as_flattened(), |bytes| out.write_all(bytes))?;
+                tamis_bits::each_le_chunk(block.as_flattened(), |bytes| out.write_all(bytes))?;
                 self.end += size_of_val(*block) as u64;
             }
             extents.push(start..self.end);

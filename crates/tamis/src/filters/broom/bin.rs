@@ -21,8 +21,8 @@
 //! bins of one line are compiled for these alone: all that they call is inlined, so that there no
 //! more than one word of marks is looked at.
 
-use bits::packed::mask;
-use bits::select::Bits;
+use tamis_bits::packed::mask;
+use tamis_bits::select::Bits;
 
 /// Remainders up to this width are wholly in the line.
 pub(super) const WHOLE: u32 = 12;

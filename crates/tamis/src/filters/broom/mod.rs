@@ -59,9 +59,9 @@ mod yard;
 
 use std::ops::RangeInclusive;
 
-use bits::LINE_WORDS;
-use bits::select::{Bits, Task, run};
-use format::{Reader, Writer};
+use tamis_bits::LINE_WORDS;
+use tamis_bits::select::{Bits, Task, run};
+use tamis_format::{Reader, Writer};
 
 use self::bin::{Layout, MAX_REMAINDER, WHOLE};
 use self::resize::Move;
@@ -69,7 +69,7 @@ use self::yard::Yard;
 use super::{binomial_mean, build_by_inserting};
 use crate::error::{Error, Full};
 use crate::filter::{Adapt, Build, Filter, Insert, KeySource, Persist, Remove, Repair};
-use crate::hash::Hash;
+use crate::hash::KeyHash;
 use crate::plan::{Figures, MAX_KEYS, Setting, Settings, Shape};
 
 const MAX_STASH: u64 = 1 << 40;
@@ -150,7 +150,7 @@ impl BroomShape {
 
     fn bytes(&self) -> u64 {
         let words = [self.bin_words(), self.far_words(), self.overflow_words(), self.stash * 2];
-        words.map(bits::lines).iter().sum::<u64>() * 64
+        words.map(tamis_bits::lines).iter().sum::<u64>() * 64
     }
 
     /// The fingerprints that there are, unextended: keys of one cannot be told apart.
@@ -266,7 +266,7 @@ impl Shape for BroomShape {
             }
         });
         let why = "a broom filter has remainders of at most 40 bits";
-        best.map(|(_, shape)| shape).ok_or(Error::Unreachable { why })
+        best.map(|(_, shape)| shape).ok_or(Error::Infeasible { why })
     }
 
     fn keys(&self) -> u64 {
@@ -274,8 +274,8 @@ impl Shape for BroomShape {
     }
 
     fn figures(&self) -> Figures {
-        let cost = if self.layout.lines == 1 { 3.0 } else { 4.0 };
-        Figures { keys: self.keys, fpr: self.fpr_at(self.keys), bytes: self.bytes(), cost }
+        let query_cost = if self.layout.lines == 1 { 3.0 } else { 4.0 };
+        Figures { keys: self.keys, fpr: self.fpr_at(self.keys), bytes: self.bytes(), query_cost }
     }
 
     /// The chance that a stranger shares the fingerprint of one of the keys, wherever it lies.
@@ -289,16 +289,16 @@ impl Shape for BroomShape {
 /// A broom filter.
 ///
 /// ```
-/// use tamis::{Broom, Goal, Hash, HashId, Hasher, Key, Keyed};
+/// use tamis::{Broom, Goal, KeyHash, HashId, KeyHasher, Key, Keyed};
 ///
-/// let hasher = Hasher::random(HashId::Secure);
-/// let store: Vec<Hash> = (0..1000u64).map(|key| key.hash(&hasher)).collect();
+/// let hasher = KeyHasher::random(HashId::Secure);
+/// let store: Vec<KeyHash> = (0..1000u64).map(|key| key.hash_with(&hasher)).collect();
 /// let goal = Goal::KeysFpr { keys: 1000, fpr: 0.03 };
 /// let mut filter = Keyed::<Broom>::build_for(goal, hasher, 0..1000u64)?;
 /// // A stranger gets in. The store finds that it has no such key, and tells.
 /// let stranger = (1000u64..).find(|key| filter.contains(key)).unwrap();
 /// let range = filter.suspects(&stranger);
-/// let members: Vec<Hash> = store.iter().copied().filter(|key| range.contains(&key.hi)).collect();
+/// let members: Vec<KeyHash> = store.iter().copied().filter(|key| range.contains(&key.hi)).collect();
 /// filter.adapt(&stranger, &members);
 /// assert!(!filter.contains(&stranger));
 /// assert!((0..1000u64).all(|key| filter.contains(&key)));
@@ -343,7 +343,7 @@ impl Broom {
 
     /// The table that a key belongs to.
     #[inline(always)]
-    fn yard<const PLAIN: bool>(&self, key: Hash) -> &Yard {
+    fn yard<const PLAIN: bool>(&self, key: KeyHash) -> &Yard {
         match &self.moving {
             Some(moving) if !PLAIN && moving.has_moved(&self.yard, key) => &moving.to,
             _ => &self.yard,
@@ -351,7 +351,7 @@ impl Broom {
     }
 
     #[inline(always)]
-    fn yard_mut<const PLAIN: bool>(&mut self, key: Hash) -> &mut Yard {
+    fn yard_mut<const PLAIN: bool>(&mut self, key: KeyHash) -> &mut Yard {
         match &mut self.moving {
             Some(moving) if !PLAIN && moving.has_moved(&self.yard, key) => &mut moving.to,
             _ => &mut self.yard,
@@ -363,9 +363,9 @@ impl Broom {
 ///
 /// Bins of one line, in a filter that is not being moved, are `PLAIN` and have code of their own.
 /// Where one function served both, a query of a plain filter took a tenth more instructions.
-struct Ask<'a, const PLAIN: bool>(&'a Broom, Hash);
-struct AskEach<'a, const PLAIN: bool>(&'a Broom, &'a [Hash], &'a mut [bool]);
-struct Put<'a, const PLAIN: bool>(&'a mut Broom, &'a [Hash]);
+struct Ask<'a, const PLAIN: bool>(&'a Broom, KeyHash);
+struct AskEach<'a, const PLAIN: bool>(&'a Broom, &'a [KeyHash], &'a mut [bool]);
+struct Put<'a, const PLAIN: bool>(&'a mut Broom, &'a [KeyHash]);
 
 impl<const PLAIN: bool> Task for Ask<'_, PLAIN> {
     type Output = bool;
@@ -383,7 +383,7 @@ impl<const PLAIN: bool> Task for AskEach<'_, PLAIN> {
     #[inline(always)]
     fn work(self, bits: impl Bits) {
         let Self(filter, keys, out) = self;
-        let fetch = |keys: &[Hash]| {
+        let fetch = |keys: &[KeyHash]| {
             for key in keys.iter().take(BATCH) {
                 filter.yard::<PLAIN>(*key).fetch::<PLAIN>(*key);
             }
@@ -434,7 +434,7 @@ impl Filter for Broom {
     }
 
     #[inline]
-    fn contains(&self, key: Hash) -> bool {
+    fn contains(&self, key: KeyHash) -> bool {
         if self.is_plain() { run(Ask::<true>(self, key)) } else { run(Ask::<false>(self, key)) }
     }
 
@@ -443,7 +443,7 @@ impl Filter for Broom {
         self.len
     }
 
-    fn contains_each(&self, keys: &[Hash], out: &mut [bool]) {
+    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
         assert!(out.len() >= keys.len(), "an answer for each key");
         let out = &mut out[..keys.len()];
         if self.is_plain() {
@@ -462,18 +462,18 @@ impl Build for Broom {
 
 impl Insert for Broom {
     #[inline]
-    fn insert(&mut self, key: Hash) -> Result<(), Full> {
-        self.insert_each(&[key])
+    fn insert(&mut self, key: KeyHash) -> Result<(), Full> {
+        self.insert_batch(&[key])
     }
 
     #[inline]
-    fn insert_each(&mut self, keys: &[Hash]) -> Result<(), Full> {
+    fn insert_batch(&mut self, keys: &[KeyHash]) -> Result<(), Full> {
         if self.is_plain() { run(Put::<true>(self, keys)) } else { run(Put::<false>(self, keys)) }
     }
 }
 
 impl Remove for Broom {
-    fn remove(&mut self, key: Hash) -> bool {
+    fn remove(&mut self, key: KeyHash) -> bool {
         let removed = self.len > 0 && self.yard_mut::<false>(key).remove(key);
         self.len -= u64::from(removed);
         removed
@@ -482,12 +482,12 @@ impl Remove for Broom {
 
 impl Adapt for Broom {
     /// All that its bin covers.
-    fn suspects(&self, key: Hash) -> RangeInclusive<u64> {
+    fn suspects(&self, key: KeyHash) -> RangeInclusive<u64> {
         let yard = self.yard::<false>(key);
         yard.range(yard.bin(key))
     }
 
-    fn adapt(&mut self, stranger: Hash, members: &[Hash]) -> Repair {
+    fn adapt(&mut self, stranger: KeyHash, members: &[KeyHash]) -> Repair {
         if !self.contains(stranger) {
             return Repair::NotNeeded;
         }
@@ -512,7 +512,7 @@ impl Adapt for Broom {
         }
     }
 
-    fn renew(&mut self, members: &[Hash]) {
+    fn renew(&mut self, members: &[KeyHash]) {
         let gained = match &self.moving {
             Some(_) => self.move_next(members),
             None => self.yard.sweep_next(members),
@@ -537,7 +537,7 @@ impl Yard {
 
     /// Puts the next bin under the next function. After the last bin the next function is the old
     /// one, and there is another.
-    fn sweep_next(&mut self, members: &[Hash]) -> i64 {
+    fn sweep_next(&mut self, members: &[KeyHash]) -> i64 {
         let mut sweep = self.sweep();
         let used = u64::from(self.view(sweep.cursor).used()).max(1);
         sweep.credit = sweep.credit.saturating_sub(used);
@@ -592,7 +592,7 @@ impl Persist for Broom {
     }
 
     fn validate(&self) -> Result<(), Error> {
-        let corrupt = |what| Error::from(format::Error::Corrupt { at: 0, what });
+        let corrupt = |what| Error::from(tamis_format::Error::Corrupt { at: 0, what });
         let mut len = self.yard.check().map_err(corrupt)?;
         if let Some(moving) = &self.moving {
             len += moving.to.check().map_err(corrupt)?;
@@ -615,7 +615,7 @@ impl Yard {
 }
 
 impl BroomShape {
-    fn read(fields: &mut format::Fields) -> Result<(Self, u64), Error> {
+    fn read(fields: &mut tamis_format::Fields) -> Result<(Self, u64), Error> {
         let bins = fields.next(1..=outside::most_bins(1), "number of bins")?;
         let lines = fields.next(1..=2, "cache lines a bin")? as u32;
         let most = Layout::most_buckets(lines).into();

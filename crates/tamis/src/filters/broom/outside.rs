@@ -15,8 +15,8 @@
 //! longer extensions, are in the stash. Equal prints there are one entry with a count, so that even
 //! a million copies of one key are no work; it grows when it must.
 
-use bits::range::{mix, scale};
-use bits::{LINE_WORDS as WORDS, Words, packed};
+use tamis_bits::range::{mix, scale};
+use tamis_bits::{LINE_WORDS as WORDS, Words, packed};
 
 use super::bin::{CHUNK, Layout, Print, Spot, TAIL, get, put};
 use crate::error::{Error, Full};

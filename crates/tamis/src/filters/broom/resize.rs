@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use super::yard::Yard;
 use super::{Broom, BroomShape};
 use crate::error::Error;
-use crate::hash::Hash;
+use crate::hash::KeyHash;
 
 /// The way to another table.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,7 +26,7 @@ pub(super) struct Move {
 
 impl Move {
     #[inline(always)]
-    pub(super) fn has_moved(&self, from: &Yard, key: Hash) -> bool {
+    pub(super) fn has_moved(&self, from: &Yard, key: KeyHash) -> bool {
         from.bin(key) < self.next
     }
 }
@@ -41,7 +41,7 @@ impl Broom {
             return Err(Error::Full { keys: shape.keys });
         }
         if self.moving.is_some() {
-            return Err(Error::Unreachable { why: "the filter is being moved already" });
+            return Err(Error::Infeasible { why: "the filter is being moved already" });
         }
         // Functions that the old table has not had.
         let epoch = self.yard.sweep().epoch.wrapping_add(2);
@@ -56,7 +56,11 @@ impl Broom {
 
     /// The members that are in the same table as a key. A new bin may have a range of which only a
     /// part has moved: what has not is in no bin of the new table yet.
-    pub(super) fn in_table_of<'a>(&self, key: Hash, members: &'a [Hash]) -> Cow<'a, [Hash]> {
+    pub(super) fn in_table_of<'a>(
+        &self,
+        key: KeyHash,
+        members: &'a [KeyHash],
+    ) -> Cow<'a, [KeyHash]> {
         match &self.moving {
             Some(moving) if moving.has_moved(&self.yard, key) => {
                 let moved = members.iter().filter(|key| moving.has_moved(&self.yard, **key));
@@ -67,10 +71,10 @@ impl Broom {
     }
 
     /// Moves the next bin, of whose range these are the members. How many prints there are more.
-    pub(super) fn move_next(&mut self, members: &[Hash]) -> i64 {
+    pub(super) fn move_next(&mut self, members: &[KeyHash]) -> i64 {
         let Some(moving) = &mut self.moving else { return 0 };
         let bin = moving.next;
-        let ours: Vec<Hash> =
+        let ours: Vec<KeyHash> =
             members.iter().copied().filter(|key| self.yard.bin(*key) == bin).collect();
         let had = self.yard.gather(bin).len() as i64;
         moving.to.insert_all(&ours);

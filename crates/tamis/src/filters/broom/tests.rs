@@ -1,14 +1,14 @@
 use super::bin::{CHUNK, Print, Spot, TAIL, View, ViewMut};
 use super::*;
-use crate::hash::{HashId, Hasher, Key};
+use crate::hash::{HashId, Key, KeyHasher};
 use crate::plan::Goal;
-use bits::range::{mix, scale};
-use bits::select::Portable;
 use std::collections::BTreeMap;
+use tamis_bits::range::{mix, scale};
+use tamis_bits::select::Portable;
 
-fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<Hash> {
-    let hasher = Hasher::new(HashId::Fast, [seed, 19]);
-    keys.map(|key| key.hash(&hasher)).collect()
+fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<KeyHash> {
+    let hasher = KeyHasher::new(HashId::Fast, [seed, 19]);
+    keys.map(|key| key.hash_with(&hasher)).collect()
 }
 
 struct Random(u64);
@@ -80,7 +80,7 @@ fn a_bin_is_a_list_of_prints() {
         };
         for step in 0..30_000 {
             // Few tails, so that prints are prefixes of each other.
-            let tail = mix(random.below(12)) & !bits::packed::mask(64 - TAIL);
+            let tail = mix(random.below(12)) & !tamis_bits::packed::mask(64 - TAIL);
             let spot = Spot { bucket: random.below(layout.b.into()) as u32, tail };
             let view = View { layout, line: &line, far: &far, at };
             let longest = model.iter().filter(|print| print.matches(spot)).map(|p| p.len).max();
@@ -110,8 +110,9 @@ fn a_bin_is_a_list_of_prints() {
                         Spot { bucket: model[at].bucket, tail: mix(random.below(12)) },
                         len,
                     );
-                    longer[at].tail =
-                        longer[at].tail & bits::packed::mask(64 - model[at].len) | model[at].tail;
+                    longer[at].tail = longer[at].tail
+                        & tamis_bits::packed::mask(64 - model[at].len)
+                        | model[at].tail;
                     if layout.fitting(&longer) == longer.len() {
                         edit.fill(&longer);
                         model = longer;
@@ -125,7 +126,7 @@ fn a_bin_is_a_list_of_prints() {
             }
             assert_eq!(read(&line, &far), model, "{layout:?} step {step}");
         }
-        assert!(far[0] == 0 && far[1] & bits::packed::mask(at as u32 - 64) == 0);
+        assert!(far[0] == 0 && far[1] & tamis_bits::packed::mask(at as u32 - 64) == 0);
     }
 }
 
@@ -134,11 +135,11 @@ fn a_bin_is_a_list_of_prints() {
 struct Store(BTreeMap<(u64, u64), usize>);
 
 impl Store {
-    fn put(&mut self, key: Hash) {
+    fn put(&mut self, key: KeyHash) {
         *self.0.entry((key.hi, key.lo)).or_default() += 1;
     }
 
-    fn take(&mut self, key: Hash) -> bool {
+    fn take(&mut self, key: KeyHash) -> bool {
         let Some(count) = self.0.get_mut(&(key.hi, key.lo)) else { return false };
         *count -= 1;
         if *count == 0 {
@@ -147,16 +148,16 @@ impl Store {
         true
     }
 
-    fn has(&self, key: Hash) -> bool {
+    fn has(&self, key: KeyHash) -> bool {
         self.0.contains_key(&(key.hi, key.lo))
     }
 
-    fn members(&self, range: RangeInclusive<u64>) -> Vec<Hash> {
+    fn members(&self, range: RangeInclusive<u64>) -> Vec<KeyHash> {
         let range = self.0.range((*range.start(), 0)..=(*range.end(), u64::MAX));
-        range.flat_map(|(&(hi, lo), count)| vec![Hash { hi, lo }; *count]).collect()
+        range.flat_map(|(&(hi, lo), count)| vec![KeyHash { hi, lo }; *count]).collect()
     }
 
-    fn all(&self) -> Vec<Hash> {
+    fn all(&self) -> Vec<KeyHash> {
         self.members(0..=u64::MAX)
     }
 }
@@ -179,7 +180,7 @@ fn random_operations_with_repairs_and_sweeps_and_moves() {
         // Few different low halves make whole bins collide.
         let key = |random: &mut Random| {
             let word = mix(random.below(keys * 3));
-            Hash { hi: word, lo: if word.is_multiple_of(3) { word % 64 } else { mix(word) } }
+            KeyHash { hi: word, lo: if word.is_multiple_of(3) { word % 64 } else { mix(word) } }
         };
         let (mut repairs, mut moves) = ([0; 4], 0);
         for step in 0..20_000u32 {
@@ -245,7 +246,7 @@ fn what_was_told_apart_stays_apart() {
     members.iter().for_each(|key| store.put(*key));
     for lines in [1, 2] {
         let mut filter = Broom::build(fit(lines, 2000, 0.05), &members[..]).unwrap();
-        let mut repaired: Vec<Hash> = Vec::new();
+        let mut repaired: Vec<KeyHash> = Vec::new();
         for x in hashes(5, 1 << 40..(1 << 40) + 20_000) {
             if filter.contains(x) {
                 let range = filter.suspects(x);
@@ -355,10 +356,10 @@ fn salts_run_out_without_harm() {
 /// Nothing tells apart what has the same bits.
 #[test]
 fn twins_cannot_be_told_apart() {
-    let members = [Hash { hi: 5, lo: 7 }];
+    let members = [KeyHash { hi: 5, lo: 7 }];
     let mut filter = Broom::build(BroomShape::fit(10, 0.01).unwrap(), &members[..]).unwrap();
-    assert_eq!(filter.adapt(Hash { hi: 6, lo: 7 }, &members), Repair::Impossible);
-    assert_eq!(filter.adapt(Hash { hi: 6, lo: 8 }, &members), Repair::NotNeeded);
+    assert_eq!(filter.adapt(KeyHash { hi: 6, lo: 7 }, &members), Repair::Impossible);
+    assert_eq!(filter.adapt(KeyHash { hi: 6, lo: 8 }, &members), Repair::NotNeeded);
     assert!(filter.contains(members[0]));
 }
 
@@ -465,7 +466,7 @@ fn most_queries_touch_one_line() {
         let members = hashes(11, 0..300_000);
         let shape = fit(lines, 300_000, f64::exp2(-f64::from(fpr)));
         let filter = Broom::build(shape, &members[..]).unwrap();
-        let touched = |key: &Hash| {
+        let touched = |key: &KeyHash| {
             let bin = filter.yard.bin(*key);
             let (view, spot) = (filter.yard.view(bin), filter.yard.spot(bin, *key));
             let far = filter.yard.layout.far() > 0 && view.looks_far(Portable, spot);
@@ -474,7 +475,7 @@ fn most_queries_touch_one_line() {
             view.lines(Portable, spot) + u32::from(far) + u32::from(outside)
         };
         let strangers = hashes(11, 1 << 40..(1 << 40) + 300_000);
-        let mean = |keys: &[Hash]| {
+        let mean = |keys: &[KeyHash]| {
             keys.iter().map(|key| f64::from(touched(key))).sum::<f64>() / keys.len() as f64
         };
         let (no, yes) = (mean(&strangers), mean(&members));

@@ -1,16 +1,16 @@
 //! A table of bins, what is outside of them, and the hash functions that they are under.
 
-use bits::range::{mix, scale};
-use bits::select::{Bits, Portable};
-use bits::{LINE_WORDS, Words, prefetch};
-use format::{Name, Reader, Writer};
+use tamis_bits::range::{mix, scale};
+use tamis_bits::select::{Bits, Portable};
+use tamis_bits::{LINE_WORDS, Words, prefetch};
+use tamis_format::{Name, Reader, Writer};
 
 use super::BroomShape;
 use super::bin::{LAST_SALT, Layout, Print, Spot, View, ViewMut, function};
 use super::outside::Outside;
 use crate::error::{Error, Full};
 use crate::filters::usize_words;
-use crate::hash::Hash;
+use crate::hash::KeyHash;
 
 const BINS: Name = Name::new("bins");
 const FAR: Name = Name::new("far");
@@ -85,7 +85,7 @@ impl Yard {
     }
 
     #[inline(always)]
-    pub(super) fn bin(&self, key: Hash) -> u64 {
+    pub(super) fn bin(&self, key: KeyHash) -> u64 {
         scale(key.hi, self.shape.bins)
     }
 
@@ -96,7 +96,7 @@ impl Yard {
     }
 
     #[inline(always)]
-    pub(super) fn fetch<const PLAIN: bool>(&self, key: Hash) {
+    pub(super) fn fetch<const PLAIN: bool>(&self, key: KeyHash) {
         let layout = self.layout::<PLAIN>();
         let at = self.bin(key) as usize * layout.words();
         prefetch(&self.bins, at);
@@ -159,7 +159,7 @@ impl Yard {
 
     /// Where a key falls in its bin as that is now.
     #[inline(always)]
-    pub(super) fn spot(&self, bin: u64, key: Hash) -> Spot {
+    pub(super) fn spot(&self, bin: u64, key: KeyHash) -> Spot {
         self.spot_under(key.lo, function(self.view(bin).line))
     }
 
@@ -170,7 +170,7 @@ impl Yard {
     pub(super) fn contains<const PLAIN: bool, const EARLY: bool>(
         &self,
         bits: impl Bits,
-        key: Hash,
+        key: KeyHash,
     ) -> bool {
         let bin = self.bin(key);
         let early = EARLY.then(|| [0, 1].map(|epoch| self.spot_under(key.lo, (epoch, 0))));
@@ -189,7 +189,7 @@ impl Yard {
     pub(super) fn insert<const PLAIN: bool>(
         &mut self,
         bits: impl Bits,
-        key: Hash,
+        key: KeyHash,
     ) -> Result<(), Full> {
         let (bin, layout) = (self.bin(key), self.layout::<PLAIN>());
         let view = self.view_in(layout, bin);
@@ -228,7 +228,7 @@ impl Yard {
 
     /// Takes out the print with the most bits that stands for the key. If it was another's, the
     /// key's own is shorter, so it is a prefix of that one and stands for the other from now on.
-    pub(super) fn remove(&mut self, key: Hash) -> bool {
+    pub(super) fn remove(&mut self, key: KeyHash) -> bool {
         let bin = self.bin(key);
         let spot = self.spot(bin, key);
         let view = self.view(bin);
@@ -312,13 +312,13 @@ impl Yard {
     }
 
     /// The members that fall into a bin under this function, as short as prints are.
-    fn fresh(&self, bin: u64, members: &[Hash], function: (u64, u64)) -> Vec<Print> {
+    fn fresh(&self, bin: u64, members: &[KeyHash], function: (u64, u64)) -> Vec<Print> {
         let ours = members.iter().filter(|key| self.bin(**key) == bin);
         ours.map(|key| Print::new(self.spot_under(key.lo, function), self.layout.r)).collect()
     }
 
     /// Puts a bin under the next epoch's function. How many prints it has gained.
-    pub(super) fn rehash(&mut self, bin: u64, members: &[Hash]) -> i64 {
+    pub(super) fn rehash(&mut self, bin: u64, members: &[KeyHash]) -> i64 {
         let next = (self.sweep().epoch.wrapping_add(1) & 1, 0);
         let prints = self.fresh(bin, members, next);
         let gained = prints.len() as i64 - self.gather(bin).len() as i64;
@@ -327,7 +327,7 @@ impl Yard {
     }
 
     /// Adds keys for which the stash can be made larger if need be.
-    pub(super) fn insert_all(&mut self, keys: &[Hash]) {
+    pub(super) fn insert_all(&mut self, keys: &[KeyHash]) {
         for key in keys {
             self.insert::<false>(Portable, *key)
                 .expect("memory for some more entries of the stash");
@@ -348,7 +348,7 @@ impl Yard {
     /// Lengthens the members' prints until none stands for `stranger`; where there is no room for
     /// that, puts the bin under another function. How many prints it has gained, and whether the
     /// function changed; `None` if nothing helps.
-    pub(super) fn repair(&mut self, stranger: Hash, members: &[Hash]) -> Option<(i64, bool)> {
+    pub(super) fn repair(&mut self, stranger: KeyHash, members: &[KeyHash]) -> Option<(i64, bool)> {
         let bin = self.bin(stranger);
         if members.iter().any(|key| key.lo == stranger.lo && self.bin(*key) == bin) {
             return None; // no function tells them apart
@@ -393,8 +393,8 @@ impl Yard {
     fn tell_apart(
         &self,
         bin: u64,
-        stranger: Hash,
-        members: &[Hash],
+        stranger: KeyHash,
+        members: &[KeyHash],
         prints: &[Print],
         function: (u64, u64),
     ) -> Option<Vec<Print>> {
@@ -459,7 +459,7 @@ impl Yard {
             count += u64::from(view.used());
         }
         let bits = self.layout.far() * self.layout.s;
-        if !bits::set::ends_at(&self.far, self.shape.bins * u64::from(bits)) {
+        if !tamis_bits::set::ends_at(&self.far, self.shape.bins * u64::from(bits)) {
             return Err("bits are set past the end");
         }
         let is_outside = |bin, bucket| self.view(bin).may_be_outside(bucket);

@@ -18,7 +18,7 @@
 //!
 //! A count takes at most as many slots as copies would, save four zeros, which take five.
 
-use bits::packed::mask;
+use tamis_bits::packed::mask;
 
 /// A remainder of a run, how often it is in, and the slots that say so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -43,17 +43,17 @@ mod counter;
 mod sort;
 mod table;
 
-use bits::range::scale;
-use bits::select::{Bits, Task, run};
-use bits::{Words, packed};
-use format::{Name, Reader, Writer};
+use tamis_bits::range::scale;
+use tamis_bits::select::{Bits, Task, run};
+use tamis_bits::{Words, packed};
+use tamis_format::{Name, Reader, Writer};
 
 use self::table::{BLOCK, Layer, Layout, Table, with_layout};
 use super::quotient::collect;
 use super::{check_same, sum_of_keys};
 use crate::error::{Error, Full};
 use crate::filter::{Build, Count, Filter, Insert, KeySource, Merge, Persist, Remove};
-use crate::hash::Hash;
+use crate::hash::KeyHash;
 use crate::plan::{Figures, MAX_KEYS, Settings, Shape};
 
 const TABLE: Name = Name::new("table");
@@ -128,12 +128,12 @@ impl CountingQuotientShape {
     /// The key's 128 bits, as a fraction of all there are, of the fingerprints: quotient and
     /// remainder. The low half matters where fingerprints are nearly as many as high halves.
     #[inline(always)]
-    fn split(&self, key: Hash) -> (u64, u64) {
+    fn split(&self, key: KeyHash) -> (u64, u64) {
         self.split_fingerprint(self.fingerprint(key))
     }
 
     #[inline(always)]
-    fn fingerprint(&self, key: Hash) -> u64 {
+    fn fingerprint(&self, key: KeyHash) -> u64 {
         let all = self.fingerprints();
         let product = u128::from(key.hi) * u128::from(all) + u128::from(scale(key.lo, all));
         (product >> 64) as u64
@@ -183,7 +183,7 @@ impl Shape for CountingQuotientShape {
                     .find(meets)
             })
             .min_by_key(Self::words)
-            .ok_or(Error::Unreachable { why: "that takes fingerprints of more than 64 bits" })
+            .ok_or(Error::Infeasible { why: "that takes fingerprints of more than 64 bits" })
     }
 
     fn figures(&self) -> Figures {
@@ -193,9 +193,9 @@ impl Shape for CountingQuotientShape {
         Figures {
             keys: self.keys,
             fpr: self.fpr_at(self.keys),
-            bytes: bits::lines(self.words()) * 64,
+            bytes: tamis_bits::lines(self.words()) * 64,
             // Rank, then select, then the run, each of which waits for the one before.
-            cost: 1.0 + (distance / 64.0).min(1.0) + 3.0 * 0.125 + 1.0,
+            query_cost: 1.0 + (distance / 64.0).min(1.0) + 3.0 * 0.125 + 1.0,
         }
     }
 
@@ -249,7 +249,7 @@ impl CountingQuotient {
         let all = u128::from(self.shape.fingerprints());
         let shape = (MIN_REMAINDER..=MAX_REMAINDER)
             .find(|remainder| u128::from(slots) << remainder == all)
-            .ok_or(Error::Unreachable { why: "that many slots do not share out its fingerprints" })
+            .ok_or(Error::Infeasible { why: "that many slots do not share out its fingerprints" })
             .and_then(|width| {
                 let keys = if slots >= before {
                     keys.saturating_mul(slots / before)
@@ -269,7 +269,7 @@ impl CountingQuotient {
     }
 
     /// Adds keys all at once, or none.
-    fn insert_sorted(&mut self, keys: &[Hash]) -> Result<(), Error> {
+    fn insert_sorted(&mut self, keys: &[KeyHash]) -> Result<(), Error> {
         let fingerprints = self.shape.sorted(keys)?;
         let new = counted(&fingerprints);
         *self = if self.is_empty() {
@@ -323,7 +323,7 @@ fn sum(
     })
 }
 
-struct Contains<'a>(&'a CountingQuotient, Hash);
+struct Contains<'a>(&'a CountingQuotient, KeyHash);
 
 impl Task for Contains<'_> {
     type Output = bool;
@@ -345,7 +345,7 @@ const LANES: usize = 8;
 
 /// Quotients and remainders of the first keys, whose blocks are asked for.
 #[inline(always)]
-fn begin(shape: &CountingQuotientShape, table: &Table, keys: &[Hash]) -> [(u64, u64); LANES] {
+fn begin(shape: &CountingQuotientShape, table: &Table, keys: &[KeyHash]) -> [(u64, u64); LANES] {
     let mut places = [(0, 0); LANES];
     for (place, key) in places.iter_mut().zip(keys) {
         *place = shape.split(*key);
@@ -354,7 +354,7 @@ fn begin(shape: &CountingQuotientShape, table: &Table, keys: &[Hash]) -> [(u64, 
     places
 }
 
-struct ContainsEach<'a>(&'a CountingQuotient, &'a [Hash], &'a mut [bool]);
+struct ContainsEach<'a>(&'a CountingQuotient, &'a [KeyHash], &'a mut [bool]);
 
 impl Task for ContainsEach<'_> {
     type Output = ();
@@ -375,7 +375,7 @@ impl Task for ContainsEach<'_> {
     }
 }
 
-struct CountOf<'a>(&'a CountingQuotient, Hash);
+struct CountOf<'a>(&'a CountingQuotient, KeyHash);
 
 impl Task for CountOf<'_> {
     type Output = u64;
@@ -387,7 +387,7 @@ impl Task for CountOf<'_> {
     }
 }
 
-struct InsertEach<'a>(&'a mut CountingQuotient, &'a [Hash]);
+struct InsertEach<'a>(&'a mut CountingQuotient, &'a [KeyHash]);
 
 impl Task for InsertEach<'_> {
     type Output = Result<(), Full>;
@@ -397,7 +397,7 @@ impl Task for InsertEach<'_> {
         let Self(CountingQuotient { shape, table, len }, keys) = self;
         let mut next = begin(shape, table, keys);
         with_layout!(table, layout => {
-            for (chunk, many) in keys.chunks(LANES).map(<[Hash]>::len).enumerate() {
+            for (chunk, many) in keys.chunks(LANES).map(<[KeyHash]>::len).enumerate() {
                 let places = next;
                 next = begin(shape, table, keys.get((chunk + 1) * LANES..).unwrap_or(&[]));
                 for (quotient, remainder) in places.into_iter().take(many) {
@@ -413,7 +413,7 @@ impl Task for InsertEach<'_> {
     }
 }
 
-struct InsertOne<'a>(&'a mut CountingQuotient, Hash);
+struct InsertOne<'a>(&'a mut CountingQuotient, KeyHash);
 
 impl Task for InsertOne<'_> {
     type Output = Result<(), Full>;
@@ -431,7 +431,7 @@ impl Task for InsertOne<'_> {
     }
 }
 
-struct RemoveOne<'a>(&'a mut CountingQuotient, Hash);
+struct RemoveOne<'a>(&'a mut CountingQuotient, KeyHash);
 
 impl Task for RemoveOne<'_> {
     type Output = bool;
@@ -453,7 +453,7 @@ impl Filter for CountingQuotient {
     }
 
     #[inline]
-    fn contains(&self, key: Hash) -> bool {
+    fn contains(&self, key: KeyHash) -> bool {
         run(Contains(self, key))
     }
 
@@ -462,7 +462,7 @@ impl Filter for CountingQuotient {
         self.len
     }
 
-    fn contains_each(&self, keys: &[Hash], out: &mut [bool]) {
+    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
         assert!(out.len() >= keys.len(), "an answer for each key");
         run(ContainsEach(self, keys, out));
     }
@@ -481,13 +481,13 @@ impl Build for CountingQuotient {
 
 impl Insert for CountingQuotient {
     #[inline]
-    fn insert(&mut self, key: Hash) -> Result<(), Full> {
+    fn insert(&mut self, key: KeyHash) -> Result<(), Full> {
         run(InsertOne(self, key))
     }
 
     /// A batch that is large beside the table is sorted and merged with what is in, which takes
     /// memory for a second table and 16 bytes a key.
-    fn insert_each(&mut self, keys: &[Hash]) -> Result<(), Full> {
+    fn insert_batch(&mut self, keys: &[KeyHash]) -> Result<(), Full> {
         let room = usize::try_from(self.shape.keys - self.len).unwrap_or(usize::MAX);
         let fits = &keys[..keys.len().min(room)];
         if self.merge_pays(fits.len() as u64) && self.insert_sorted(fits).is_ok() {
@@ -498,14 +498,14 @@ impl Insert for CountingQuotient {
 }
 
 impl Remove for CountingQuotient {
-    fn remove(&mut self, key: Hash) -> bool {
+    fn remove(&mut self, key: KeyHash) -> bool {
         run(RemoveOne(self, key))
     }
 }
 
 impl Count for CountingQuotient {
     /// How often the key's fingerprint is in: exact, unless another key shares it.
-    fn count(&self, key: Hash) -> u64 {
+    fn count(&self, key: KeyHash) -> u64 {
         run(CountOf(self, key))
     }
 
@@ -546,7 +546,7 @@ impl Persist for CountingQuotient {
     }
 
     fn validate(&self) -> Result<(), Error> {
-        let corrupt = |what| Err(format::Error::Corrupt { at: 0, what }.into());
+        let corrupt = |what| Err(tamis_format::Error::Corrupt { at: 0, what }.into());
         let past = |(fingerprint, _)| fingerprint >= self.shape.fingerprints();
         match self.table.validate() {
             Err(what) => corrupt(what),

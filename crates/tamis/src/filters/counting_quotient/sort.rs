@@ -48,13 +48,13 @@ fn sort_with(numbers: &mut [u64], spare: &mut [u64], bits: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bits::range::mix;
+    use tamis_bits::range::mix;
 
     #[test]
     fn it_sorts_whatever_comes() {
         for len in [0, 1, 2, 100, 129, 1000, 40_000] {
             for bits in [1, 2, 9, 20, 40, 63, 64] {
-                let mask = bits::packed::mask(bits);
+                let mask = tamis_bits::packed::mask(bits);
                 let even = (0..len).map(|i| mix(i) & mask);
                 let equal = (0..len).map(|i| if i % 7 == 0 { mask } else { 0 });
                 let crowded = (0..len).map(|i| (mix(i) & mix(i + 1) & mix(i + 2) & 0xfff) & mask);

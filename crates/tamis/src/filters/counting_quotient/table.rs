@@ -28,9 +28,9 @@
 mod layer;
 mod shift;
 
-use bits::lanes::{set_window, window};
-use bits::select::{Bits, Portable, Task, run};
-use bits::{Words, packed, prefetch, set, unaligned};
+use tamis_bits::lanes::{set_window, window};
+use tamis_bits::select::{Bits, Portable, Task, run};
+use tamis_bits::{Words, packed, prefetch, set, unaligned};
 
 use self::shift::{insert_slot, read, shift_down, shift_up, span, write};
 use super::counter::{self, Entry};
@@ -180,7 +180,7 @@ impl Table {
     pub(super) fn fetch(&self, quotient: u64) {
         let word = (quotient / BLOCK * self.layout.block_bytes / 8) as usize;
         prefetch(&self.words, word);
-        prefetch(&self.words, word + bits::LINE_WORDS);
+        prefetch(&self.words, word + tamis_bits::LINE_WORDS);
     }
 
     /// Asks for what lies a few slots after a quotient's own: its run, most often.

@@ -2,23 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use bits::range::mix;
+use tamis_bits::range::mix;
 
 use super::*;
 use crate::filters::quotient::{Quotient, QuotientShape};
-use crate::hash::{HashId, Hasher, Key};
+use crate::hash::{HashId, Key, KeyHasher};
 
 type Model = BTreeMap<u64, u64>;
 
 /// The least hash with this fingerprint.
-fn hash(shape: &CountingQuotientShape, fingerprint: u64) -> Hash {
+fn hash(shape: &CountingQuotientShape, fingerprint: u64) -> KeyHash {
     let hash = (u128::from(fingerprint) << 64).div_ceil(u128::from(shape.fingerprints()));
-    Hash { hi: hash as u64, lo: 0 }
+    KeyHash { hi: hash as u64, lo: 0 }
 }
 
-fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<Hash> {
-    let hasher = Hasher::new(HashId::Fast, [seed, 11]);
-    keys.map(|key| key.hash(&hasher)).collect()
+fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<KeyHash> {
+    let hasher = KeyHasher::new(HashId::Fast, [seed, 11]);
+    keys.map(|key| key.hash_with(&hasher)).collect()
 }
 
 fn built(shape: &CountingQuotientShape, model: &Model) -> CountingQuotient {
@@ -101,7 +101,7 @@ fn it_agrees_with_the_quotient_filter() {
             (Quotient::new(plain).unwrap(), CountingQuotient::new(counting).unwrap());
         for round in 0..40_000u64 {
             let random = mix(seed << 40 | round);
-            let key = Hash { hi: mix(random % (keys * 2)), lo: random };
+            let key = KeyHash { hi: mix(random % (keys * 2)), lo: random };
             match random >> 62 {
                 0 => assert_eq!(plain.remove(key), counting.remove(key)),
                 1 | 2 => assert_eq!(plain.insert(key), counting.insert(key)),
@@ -185,7 +185,7 @@ fn a_key_many_times() {
     let shape = CountingQuotientShape::fit(1_000_000, 0.01).unwrap();
     let mut filter = CountingQuotient::new(shape.clone()).unwrap();
     let key = hashes(1, 0..1)[0];
-    filter.insert_each(&vec![key; 1_000_000]).unwrap();
+    filter.insert_batch(&vec![key; 1_000_000]).unwrap();
     assert_eq!((filter.count(key), filter.len()), (1_000_000, 1_000_000));
     assert_eq!(filter.insert(key), Err(Full));
     assert_eq!(filter, CountingQuotient::build(shape, &vec![key; 1_000_000][..]).unwrap());
@@ -225,7 +225,7 @@ fn batches_leave_what_single_keys_do() {
             let (old, new) = (&keys[..first], &keys[first..(first + many).min(keys.len())]);
             let mut batch = CountingQuotient::build(shape.clone(), old).unwrap();
             let mut single = batch.clone();
-            let told = batch.insert_each(new);
+            let told = batch.insert_batch(new);
             assert_eq!(told, new.iter().try_for_each(|key| single.insert(*key)));
             assert_eq!(told.is_err(), first + new.len() > 3800);
             assert_eq!(batch, single);
@@ -243,7 +243,7 @@ fn copies_do_not_fill_it_early() {
                 let keys = 20_000 / copies * copies;
                 let shape = CountingQuotientShape::new(least_slots(keys), width, keys).unwrap();
                 let members = hashes(seed, 0..keys / copies);
-                let many: Vec<Hash> =
+                let many: Vec<KeyHash> =
                     members.iter().flat_map(|key| vec![*key; copies as usize]).collect();
                 let filter = CountingQuotient::build(shape, &many[..]).unwrap();
                 assert!(members.iter().all(|key| filter.count(*key) >= copies));
@@ -286,7 +286,7 @@ fn out_of_slots_changes_nothing() {
 #[test]
 fn merging_adds_counts() {
     let shape = CountingQuotientShape::fit(5000, 0.05).unwrap();
-    let build = |keys: &[Hash]| CountingQuotient::build(shape.clone(), keys).unwrap();
+    let build = |keys: &[KeyHash]| CountingQuotient::build(shape.clone(), keys).unwrap();
     let keys = hashes(3, 0..1500);
     let (a, b) = (keys[..1000].to_vec(), [&keys[500..], &keys[900..1000]].concat());
     let mut merged = build(&a);
@@ -312,7 +312,7 @@ fn resizing_keeps_fingerprints_and_counts() {
         assert_eq!(filter, CountingQuotient::build(shape, &keys[..]).unwrap());
     }
     for slots in [0, 801 << 8, 801 * 3, 800, 802, u64::MAX] {
-        assert!(matches!(filter.resize(slots), Err(Error::Unreachable { .. })), "{slots}");
+        assert!(matches!(filter.resize(slots), Err(Error::Infeasible { .. })), "{slots}");
     }
     filter.resize(801).unwrap();
     assert_eq!(filter, first);
@@ -347,7 +347,7 @@ fn strangers_pass_as_often_as_stated() {
         let filter = CountingQuotient::build(shape.clone(), &hashes(8, 0..keys)[..]).unwrap();
         let strangers = hashes(8, 1 << 40..(1 << 40) + STRANGERS);
         let mut out = vec![false; strangers.len()];
-        filter.contains_each(&strangers, &mut out);
+        filter.contains_batch(&strangers, &mut out);
         let passed = out.iter().filter(|yes| **yes).count() as f64 / STRANGERS as f64;
         let stated = shape.figures().fpr;
         let noise = 4.0 * (stated / STRANGERS as f64).sqrt();

@@ -40,15 +40,15 @@
 
 mod table;
 
-use bits::{Words, packed};
-use format::{Name, Reader, Writer};
+use tamis_bits::{Words, packed};
+use tamis_format::{Name, Reader, Writer};
 
 pub(super) use self::table::spread;
 use self::table::{Place, Table};
 use super::build_by_inserting;
 use crate::error::{Error, Full};
 use crate::filter::{Build, Filter, Insert, KeySource, Persist, Remove};
-use crate::hash::Hash;
+use crate::hash::KeyHash;
 use crate::plan::{Figures, MAX_KEYS, Setting, Settings, Shape};
 
 const TABLE: Name = Name::new("table");
@@ -158,8 +158,8 @@ impl Shape for CuckooShape {
         Figures {
             keys: self.keys,
             fpr: self.fpr_at(self.keys),
-            bytes: (bits::lines(self.words()) + bits::lines(STASH_WORDS as u64)) * 64,
-            cost: 2.25,
+            bytes: (tamis_bits::lines(self.words()) + tamis_bits::lines(STASH_WORDS as u64)) * 64,
+            query_cost: 2.25,
         }
     }
 
@@ -228,11 +228,11 @@ impl Cuckoo {
     }
 
     #[inline(always)]
-    fn look<const F: u32>(&self, key: Hash) -> bool {
+    fn look<const F: u32>(&self, key: KeyHash) -> bool {
         self.is_in::<F>(&self.table.place::<F>(key))
     }
 
-    fn look_each<const F: u32>(&self, keys: &[Hash], out: &mut [bool]) {
+    fn look_each<const F: u32>(&self, keys: &[KeyHash], out: &mut [bool]) {
         let mut ring = self.first_places::<F, AHEAD>(keys);
         for (i, out) in out.iter_mut().enumerate() {
             let later = keys.get(i + AHEAD);
@@ -267,7 +267,7 @@ impl Cuckoo {
 
     /// Where a key goes, its memory asked for.
     #[inline(always)]
-    fn asked<const F: u32>(&self, key: Option<&Hash>) -> Place {
+    fn asked<const F: u32>(&self, key: Option<&KeyHash>) -> Place {
         let Some(key) = key else { return Place { print: 0, buckets: [0; 2] } };
         let place = self.table.place::<F>(*key);
         self.table.fetch::<F>(&place.buckets);
@@ -275,7 +275,7 @@ impl Cuckoo {
     }
 
     #[inline(always)]
-    fn first_places<const F: u32, const N: usize>(&self, keys: &[Hash]) -> [Place; N] {
+    fn first_places<const F: u32, const N: usize>(&self, keys: &[KeyHash]) -> [Place; N] {
         std::array::from_fn(|i| self.asked::<F>(keys.get(i)))
     }
 
@@ -303,14 +303,14 @@ impl Cuckoo {
     }
 
     #[inline(always)]
-    fn add_key<const F: u32>(&mut self, key: Hash) -> Result<(), Full> {
+    fn add_key<const F: u32>(&mut self, key: KeyHash) -> Result<(), Full> {
         self.add::<F>(&self.table.place::<F>(key))
     }
 
     /// A key's buckets are asked for when twice `AHEAD` others are to be inserted before it; half
     /// way from there they have come, and if both are full, those are asked for that their
     /// fingerprints could go to.
-    fn add_each<const F: u32>(&mut self, keys: &[Hash]) -> Result<(), Full> {
+    fn add_each<const F: u32>(&mut self, keys: &[KeyHash]) -> Result<(), Full> {
         let mut ring = self.first_places::<F, { 2 * AHEAD }>(keys);
         for i in 0..keys.len() {
             let later = self.asked::<F>(keys.get(i + ring.len()));
@@ -323,7 +323,7 @@ impl Cuckoo {
         Ok(())
     }
 
-    fn drop_key<const F: u32>(&mut self, key: Hash) -> bool {
+    fn drop_key<const F: u32>(&mut self, key: KeyHash) -> bool {
         if self.len == 0 {
             return false;
         }
@@ -350,7 +350,7 @@ impl Filter for Cuckoo {
     }
 
     #[inline]
-    fn contains(&self, key: Hash) -> bool {
+    fn contains(&self, key: KeyHash) -> bool {
         by_width!(self.look(key))
     }
 
@@ -359,7 +359,7 @@ impl Filter for Cuckoo {
         self.len
     }
 
-    fn contains_each(&self, keys: &[Hash], out: &mut [bool]) {
+    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
         assert!(out.len() >= keys.len(), "an answer for each key");
         by_width!(self.look_each(keys, &mut out[..keys.len()]));
     }
@@ -373,11 +373,11 @@ impl Build for Cuckoo {
 
 impl Insert for Cuckoo {
     #[inline]
-    fn insert(&mut self, key: Hash) -> Result<(), Full> {
+    fn insert(&mut self, key: KeyHash) -> Result<(), Full> {
         by_width!(self.add_key(key))
     }
 
-    fn insert_each(&mut self, keys: &[Hash]) -> Result<(), Full> {
+    fn insert_batch(&mut self, keys: &[KeyHash]) -> Result<(), Full> {
         by_width!(self.add_each(keys))
     }
 }
@@ -385,7 +385,7 @@ impl Insert for Cuckoo {
 impl Remove for Cuckoo {
     /// Takes out a fingerprint of the key's class; keys of one class are equal, so it does not
     /// matter whose it was.
-    fn remove(&mut self, key: Hash) -> bool {
+    fn remove(&mut self, key: KeyHash) -> bool {
         by_width!(self.drop_key(key))
     }
 }
@@ -423,7 +423,7 @@ impl Persist for Cuckoo {
     }
 
     fn validate(&self) -> Result<(), Error> {
-        let corrupt = |what| Err(format::Error::Corrupt { at: 0, what }.into());
+        let corrupt = |what| Err(tamis_format::Error::Corrupt { at: 0, what }.into());
         match self.table.check() {
             Err(what) => corrupt(what),
             Ok(len) if len + self.stashed as u64 == self.len => Ok(()),

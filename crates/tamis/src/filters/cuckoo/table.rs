@@ -1,12 +1,12 @@
 //! The buckets of a cuckoo filter, and how room is made in them.
 
-use bits::lanes::{self, Lanes};
-use bits::{Words, packed, prefetch, range, set};
+use tamis_bits::lanes::{self, Lanes};
+use tamis_bits::{Words, packed, prefetch, range, set};
 
 use super::{CuckooShape, SLOTS};
 use crate::error::Error;
 use crate::filters::usize_words;
-use crate::hash::Hash;
+use crate::hash::KeyHash;
 
 /// No slot is free.
 const NONE: u32 = 64;
@@ -63,7 +63,7 @@ impl Table {
     }
 
     #[inline(always)]
-    pub(super) fn place<const F: u32>(&self, key: Hash) -> Place {
+    pub(super) fn place<const F: u32>(&self, key: KeyHash) -> Place {
         let print = range::scale(key.lo, packed::mask(self.width::<F>())) + 1;
         self.place_at(range::scale(key.hi, self.buckets / 2), print)
     }

@@ -1,11 +1,11 @@
 use super::*;
-use crate::hash::{HashId, Hasher, Key};
-use bits::range::{self, mix};
+use crate::hash::{HashId, Key, KeyHasher};
 use std::collections::HashMap;
+use tamis_bits::range::{self, mix};
 
-fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<Hash> {
-    let hasher = Hasher::new(HashId::Fast, [seed, 8]);
-    keys.map(|key| key.hash(&hasher)).collect()
+fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<KeyHash> {
+    let hasher = KeyHasher::new(HashId::Fast, [seed, 8]);
+    keys.map(|key| key.hash_with(&hasher)).collect()
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn tiny_tables_agree_with_a_multiset() {
             let mut filter = Cuckoo::new(shape).unwrap();
             let keys = hashes(u64::from(width) << 8 | buckets, 0..buckets * 5);
             let mut model = HashMap::<[u64; 2], u64>::new();
-            let class = |filter: &Cuckoo, key: Hash| {
+            let class = |filter: &Cuckoo, key: KeyHash| {
                 let place = filter.table.place::<0>(key);
                 [place.buckets[0], place.print]
             };

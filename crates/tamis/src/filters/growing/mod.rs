@@ -59,16 +59,16 @@
 mod segment;
 mod shape;
 
-use bits::packed;
-use bits::select::{Bits, Task, run};
-use format::{Name, Reader, Writer};
+use tamis_bits::packed;
+use tamis_bits::select::{Bits, Task, run};
+use tamis_format::{Name, Reader, Writer};
 
 use self::segment::{BUCKET_BITS, Ends, GROUPS, Layout, MOST, Segment, VOIDS};
 use self::shape::KEYS;
 use super::build_by_inserting;
 use crate::error::{Error, Full};
 use crate::filter::{Build, Filter, Grow, Insert, KeySource, Persist, Remove};
-use crate::hash::Hash;
+use crate::hash::KeyHash;
 use crate::plan::{Figures, MAX_KEYS, Shape};
 
 pub use self::shape::GrowingShape;
@@ -149,10 +149,10 @@ impl Growing {
     /// Segment `i` of depth `d` becomes `i` and `i + base · 2^d`, so the first bit that was used is
     /// the lowest of a number.
     #[inline(always)]
-    fn place(&self, key: Hash) -> Place {
+    fn place(&self, key: KeyHash) -> Place {
         let base = self.shape.base();
-        let product =
-            u128::from(key.hi) * u128::from(base) + u128::from(bits::range::scale(key.lo, base));
+        let product = u128::from(key.hi) * u128::from(base)
+            + u128::from(tamis_bits::range::scale(key.lo, base));
         let (first, fraction) = ((product >> 64) as u64, product as u64);
         let path = fraction.reverse_bits();
         let index = first + base * (path & packed::mask(self.depth));
@@ -181,7 +181,7 @@ impl Growing {
 
     /// Where keys belong, whose lines in the list of segments are asked for.
     #[inline(always)]
-    fn places<const N: usize>(&self, keys: &[Hash]) -> [Place; N] {
+    fn places<const N: usize>(&self, keys: &[KeyHash]) -> [Place; N] {
         let mut places = [Place { level: 0, at: 0, depth: 0, bucket: 0, bits: 0 }; N];
         for (place, key) in places.iter_mut().zip(keys) {
             *place = self.place(*key);
@@ -193,7 +193,7 @@ impl Growing {
     /// Asks for a place's line in the list of segments.
     #[inline(always)]
     fn fetch_segment(&self, place: &Place) {
-        bits::prefetch(&self.levels[place.level as usize], place.at as usize);
+        tamis_bits::prefetch(&self.levels[place.level as usize], place.at as usize);
     }
 
     /// Asks for the groups of these places.
@@ -211,7 +211,7 @@ impl Growing {
     }
 
     #[inline(always)]
-    fn put(&mut self, bits: impl Bits, key: Hash) -> Result<(), Full> {
+    fn put(&mut self, bits: impl Bits, key: KeyHash) -> Result<(), Full> {
         if self.len >= KEYS * self.segments {
             let place = self.place(key);
             let layout = self.layout(place.depth);
@@ -294,7 +294,7 @@ impl Growing {
     }
 }
 
-struct Contains<'a>(&'a Growing, Hash);
+struct Contains<'a>(&'a Growing, KeyHash);
 
 impl Task for Contains<'_> {
     type Output = bool;
@@ -307,7 +307,7 @@ impl Task for Contains<'_> {
     }
 }
 
-struct ContainsEach<'a>(&'a Growing, &'a [Hash], &'a mut [bool]);
+struct ContainsEach<'a>(&'a Growing, &'a [KeyHash], &'a mut [bool]);
 
 impl Task for ContainsEach<'_> {
     type Output = ();
@@ -335,7 +335,7 @@ impl Task for ContainsEach<'_> {
     }
 }
 
-struct InsertEach<'a>(&'a mut Growing, &'a [Hash]);
+struct InsertEach<'a>(&'a mut Growing, &'a [KeyHash]);
 
 impl Task for InsertEach<'_> {
     type Output = Result<(), Full>;
@@ -353,7 +353,7 @@ impl Task for InsertEach<'_> {
     }
 }
 
-struct RemoveOne<'a>(&'a mut Growing, Hash);
+struct RemoveOne<'a>(&'a mut Growing, KeyHash);
 
 impl Task for RemoveOne<'_> {
     type Output = bool;
@@ -379,7 +379,7 @@ impl Filter for Growing {
     }
 
     #[inline]
-    fn contains(&self, key: Hash) -> bool {
+    fn contains(&self, key: KeyHash) -> bool {
         run(Contains(self, key))
     }
 
@@ -388,7 +388,7 @@ impl Filter for Growing {
         self.len
     }
 
-    fn contains_each(&self, keys: &[Hash], out: &mut [bool]) {
+    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
         assert!(out.len() >= keys.len(), "an answer for each key");
         run(ContainsEach(self, keys, out));
     }
@@ -402,17 +402,17 @@ impl Build for Growing {
 
 impl Insert for Growing {
     #[inline]
-    fn insert(&mut self, key: Hash) -> Result<(), Full> {
+    fn insert(&mut self, key: KeyHash) -> Result<(), Full> {
         run(InsertEach(self, &[key]))
     }
 
-    fn insert_each(&mut self, keys: &[Hash]) -> Result<(), Full> {
+    fn insert_batch(&mut self, keys: &[KeyHash]) -> Result<(), Full> {
         run(InsertEach(self, keys))
     }
 }
 
 impl Remove for Growing {
-    fn remove(&mut self, key: Hash) -> bool {
+    fn remove(&mut self, key: KeyHash) -> bool {
         run(RemoveOne(self, key))
     }
 }
@@ -449,7 +449,7 @@ impl Persist for Growing {
         let keys = fields.next(0..=MAX_KEYS, "keys of its first size")?;
         let fpr = f64::from_bits(fields.next(0..=f64::MAX.to_bits(), "false positive rate")?);
         let most = fields.next(0..=MAX_KEYS, "keys of its largest size")?;
-        let corrupt = |what| format::Error::Corrupt { at: 0, what };
+        let corrupt = |what| tamis_format::Error::Corrupt { at: 0, what };
         let shape = GrowingShape::new(keys, fpr, Some(most).filter(|most| *most > 0))
             .map_err(|_| corrupt("no such shape"))?;
         let segments = fields.next(shape.base()..=shape.most_segments(), "number of segments")?;
@@ -488,7 +488,7 @@ impl Persist for Growing {
     fn validate(&self) -> Result<(), Error> {
         self.in_order()
             .try_for_each(|(depth, segment)| segment.validate(self.layout(depth)))
-            .map_err(|what| format::Error::Corrupt { at: 0, what }.into())
+            .map_err(|what| tamis_format::Error::Corrupt { at: 0, what }.into())
     }
 }
 

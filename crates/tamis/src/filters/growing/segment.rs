@@ -20,9 +20,9 @@
 //!
 //! Nothing here trusts what a file says: a run that does not end within its group is no run.
 
-use bits::lanes::window;
-use bits::select::{Bits, Portable};
-use bits::{LINE_WORDS, OutOfMemory, Words, packed, prefetch, set};
+use tamis_bits::lanes::window;
+use tamis_bits::select::{Bits, Portable};
+use tamis_bits::{LINE_WORDS, OutOfMemory, Words, packed, prefetch, set};
 
 use crate::error::Full;
 
@@ -84,7 +84,7 @@ impl Layout {
     #[inline(always)]
     pub(super) fn words(&self, count: u64) -> u64 {
         let needs = GROUPS as u64 + (count * self.step()).div_ceil(64) + 2;
-        if count == 0 { 0 } else { bits::lines(needs) * LINE_WORDS as u64 }
+        if count == 0 { 0 } else { tamis_bits::lines(needs) * LINE_WORDS as u64 }
     }
 }
 

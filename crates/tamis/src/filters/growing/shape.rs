@@ -52,7 +52,7 @@ impl GrowingShape {
         let base = keys.div_ceil(KEYS).max(1);
         let generations = generations(base, fpr, most);
         if generations.is_empty() {
-            return Err(Error::Unreachable { why: "that takes fingerprints of more than 64 bits" });
+            return Err(Error::Infeasible { why: "that takes fingerprints of more than 64 bits" });
         }
         Ok(Self { keys, fpr, most, base, generations: generations.into() })
     }
@@ -112,7 +112,7 @@ impl GrowingShape {
         let passes = |sample: u64| {
             // Multiples of the golden ratio are spread evenly in all rounds at once.
             let at = if segments > SAMPLES {
-                bits::range::scale(sample.wrapping_mul(0x9e37_79b9_7f4a_7c15), segments)
+                tamis_bits::range::scale(sample.wrapping_mul(0x9e37_79b9_7f4a_7c15), segments)
             } else {
                 sample
             };
@@ -163,7 +163,7 @@ impl GrowingShape {
 
     /// What it promises with so many keys.
     pub(super) fn figures_at(&self, keys: u64) -> Figures {
-        Figures { keys, fpr: self.fpr_at(keys), bytes: self.bytes(keys), cost: COST }
+        Figures { keys, fpr: self.fpr_at(keys), bytes: self.bytes(keys), query_cost: COST }
     }
 }
 

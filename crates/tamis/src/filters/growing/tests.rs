@@ -1,12 +1,12 @@
 use super::*;
-use crate::hash::{HashId, Hasher, Key};
+use crate::hash::{HashId, Key, KeyHasher};
 
-fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<Hash> {
-    let hasher = Hasher::new(HashId::Fast, [seed, 7]);
-    keys.map(|key| key.hash(&hasher)).collect()
+fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<KeyHash> {
+    let hasher = KeyHasher::new(HashId::Fast, [seed, 7]);
+    keys.map(|key| key.hash_with(&hasher)).collect()
 }
 
-fn grown(keys: u64, fpr: f64, most: Option<u64>, members: &[Hash]) -> Growing {
+fn grown(keys: u64, fpr: f64, most: Option<u64>, members: &[KeyHash]) -> Growing {
     Growing::build(GrowingShape::new(keys, fpr, most).unwrap(), members).unwrap()
 }
 
@@ -95,7 +95,7 @@ fn bits_a_key_follow_the_bound() {
 /// grows by no more than they are.
 #[test]
 fn no_insertion_does_more_in_a_larger_filter() {
-    let lines = |segment: &Segment| segment.words().len() / bits::LINE_WORDS;
+    let lines = |segment: &Segment| segment.words().len() / tamis_bits::LINE_WORDS;
     for size in [1000, 20_000, 400_000] {
         let members = hashes(3, 0..size + 1100);
         let mut filter = grown(1000, 0.01, None, &members[..size as usize]);
@@ -120,7 +120,7 @@ fn no_insertion_does_more_in_a_larger_filter() {
 fn removing_takes_what_is_surely_its_own() {
     let members = hashes(5, 0..60_000);
     let mut filter = grown(1000, 0.3, None, &members[..30_000]);
-    filter.insert_each(&members).unwrap();
+    filter.insert_batch(&members).unwrap();
     for key in &members[..30_000] {
         assert!(filter.remove(*key));
     }
@@ -140,7 +140,7 @@ fn removing_takes_what_is_surely_its_own() {
 /// when nothing is left of them; and they do not get more.
 #[test]
 fn any_number_of_copies_is_taken() {
-    let (key, others) = (Hash { hi: 77 << 40, lo: 5 }, hashes(6, 0..300_000));
+    let (key, others) = (KeyHash { hi: 77 << 40, lo: 5 }, hashes(6, 0..300_000));
     let mut filter = grown(10, 0.3, Some(1000), &[key; 200]);
     assert_eq!(filter.len(), 200);
     for (at, other) in others.iter().enumerate() {
@@ -165,7 +165,7 @@ fn any_number_of_copies_is_taken() {
 /// too, and every entry is found, and can be removed and put in again.
 #[test]
 fn segments_of_every_size() {
-    use bits::select::Portable;
+    use tamis_bits::select::Portable;
     for width in [2, 3, 7, 8, 13, 31, 57] {
         let layout = Layout::new(width);
         let mut segment = Segment::empty().unwrap();

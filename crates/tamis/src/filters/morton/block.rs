@@ -1,6 +1,6 @@
 //! One block of a Morton filter: buckets without places of their own, in a cache line.
 
-use bits::{LINE_WORDS, packed};
+use tamis_bits::{LINE_WORDS, packed};
 
 /// Overflow bits.
 pub(super) const FLAGS: u32 = 16;
@@ -118,11 +118,11 @@ impl<const F: u32> Layout<F> {
 
     #[inline(always)]
     pub(super) fn spilled(block: &Block, bucket: u32) -> bool {
-        bits::set::get(block, u64::from(Self::FLAGS_AT + bucket % FLAGS))
+        tamis_bits::set::get(block, u64::from(Self::FLAGS_AT + bucket % FLAGS))
     }
 
     pub(super) fn spill(block: &mut Block, bucket: u32) {
-        bits::set::set(block, u64::from(Self::FLAGS_AT + bucket % FLAGS));
+        tamis_bits::set::set(block, u64::from(Self::FLAGS_AT + bucket % FLAGS));
     }
 
     #[inline(always)]
@@ -185,7 +185,7 @@ impl<const F: u32> Layout<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bits::range::mix;
+    use tamis_bits::range::mix;
 
     /// One block against a list of fingerprints for each bucket.
     fn a_block_is_its_buckets<const F: u32>() {

@@ -42,15 +42,15 @@
 
 mod block;
 
-use bits::{LINE_WORDS, Words, packed, prefetch, range};
-use format::{Name, Reader, Writer};
+use tamis_bits::{LINE_WORDS, Words, packed, prefetch, range};
+use tamis_format::{Name, Reader, Writer};
 
 use self::block::{Block, DEEP, FLAGS, Layout};
 use super::cuckoo::spread;
 use super::{build_by_inserting, usize_words};
 use crate::error::{Error, Full};
 use crate::filter::{Build, Filter, Insert, KeySource, Persist, Remove};
-use crate::hash::Hash;
+use crate::hash::KeyHash;
 use crate::plan::{Figures, MAX_KEYS, Setting, Settings, Shape};
 
 const BLOCKS: Name = Name::new("blocks");
@@ -197,7 +197,7 @@ impl Shape for MortonShape {
                 return Self::new(shape.blocks, width, keys);
             }
         }
-        Err(Error::Unreachable { why: "that takes wider fingerprints than a Morton filter has" })
+        Err(Error::Infeasible { why: "that takes wider fingerprints than a Morton filter has" })
     }
 
     fn keys(&self) -> u64 {
@@ -211,7 +211,7 @@ impl Shape for MortonShape {
             fpr: self.rate(self.keys, spilled, set),
             bytes: self.blocks * 64,
             // The second block may or may not be needed: a guess that is often wrong.
-            cost: 1.125 * (1.0 + set) + 1.0,
+            query_cost: 1.125 * (1.0 + set) + 1.0,
         }
     }
 
@@ -268,7 +268,7 @@ impl Morton {
 
     /// The first bucket of a key, and its fingerprint.
     #[inline(always)]
-    fn place<const F: u32>(&self, key: Hash) -> (u64, u64) {
+    fn place<const F: u32>(&self, key: KeyHash) -> (u64, u64) {
         let buckets = self.shape.blocks * u64::from(Layout::<F>::BUCKETS);
         (range::scale(key.hi, buckets), range::scale(key.lo, packed::mask(F)) + 1)
     }
@@ -314,13 +314,13 @@ impl Morton {
     }
 
     #[inline(always)]
-    fn look<const F: u32>(&self, key: Hash) -> bool {
+    fn look<const F: u32>(&self, key: KeyHash) -> bool {
         let (bucket, print) = self.place::<F>(key);
         let (found, more) = self.first_look::<F>(bucket, print);
         found || more && self.second_look::<F>(self.other::<F>(bucket, print), print)
     }
 
-    fn look_each<const F: u32>(&self, keys: &[Hash], out: &mut [bool]) {
+    fn look_each<const F: u32>(&self, keys: &[KeyHash], out: &mut [bool]) {
         let mut places = self.places::<F>(keys);
         // Those of the batch before that need a second look, with its line on its way.
         let (mut later, mut waiting) = ([(0, 0, 0); BATCH], 0);
@@ -351,7 +351,7 @@ impl Morton {
 
     /// Where the first keys go, their memory asked for.
     #[inline(always)]
-    fn places<const F: u32>(&self, keys: &[Hash]) -> [(u64, u64); BATCH] {
+    fn places<const F: u32>(&self, keys: &[KeyHash]) -> [(u64, u64); BATCH] {
         let mut places = [(0, 0); BATCH];
         for (place, key) in places.iter_mut().zip(keys) {
             *place = self.place::<F>(*key);
@@ -450,7 +450,7 @@ impl Morton {
 
     /// A key's first block is asked for when twice `AHEAD` others are to be inserted before it;
     /// half way from there it has come, and if it has no room, the second is asked for.
-    fn add_each<const F: u32>(&mut self, keys: &[Hash]) -> Result<(), Full> {
+    fn add_each<const F: u32>(&mut self, keys: &[KeyHash]) -> Result<(), Full> {
         const RING: usize = 2 * AHEAD;
         let mut ring: [_; RING] = std::array::from_fn(|i| self.asked::<F>(keys.get(i)));
         for i in 0..keys.len() {
@@ -468,18 +468,18 @@ impl Morton {
 
     /// The first bucket of a key and its fingerprint, the block asked for.
     #[inline(always)]
-    fn asked<const F: u32>(&self, key: Option<&Hash>) -> (u64, u64) {
+    fn asked<const F: u32>(&self, key: Option<&KeyHash>) -> (u64, u64) {
         let Some(key) = key else { return (0, 0) };
         let place = self.place::<F>(*key);
         self.fetch::<F>(place.0);
         place
     }
 
-    fn add_key<const F: u32>(&mut self, key: Hash) -> Result<(), Full> {
+    fn add_key<const F: u32>(&mut self, key: KeyHash) -> Result<(), Full> {
         self.add::<F>(self.place::<F>(key))
     }
 
-    fn drop_key<const F: u32>(&mut self, key: Hash) -> bool {
+    fn drop_key<const F: u32>(&mut self, key: KeyHash) -> bool {
         if self.len == 0 {
             return false;
         }
@@ -496,7 +496,7 @@ impl Morton {
     }
 
     fn check<const F: u32>(&self) -> Result<(), Error> {
-        let corrupt = |what| Err(format::Error::Corrupt { at: 0, what }.into());
+        let corrupt = |what| Err(tamis_format::Error::Corrupt { at: 0, what }.into());
         let mut len = 0;
         for block in self.words.as_chunks().0 {
             let here = Layout::<F>::len(block);
@@ -519,7 +519,7 @@ impl Morton {
 }
 
 /// The keys after batch `i`.
-fn after(keys: &[Hash], i: usize) -> &[Hash] {
+fn after(keys: &[KeyHash], i: usize) -> &[KeyHash] {
     keys.get((i + 1) * BATCH..).unwrap_or(&[])
 }
 
@@ -531,7 +531,7 @@ impl Filter for Morton {
     }
 
     #[inline]
-    fn contains(&self, key: Hash) -> bool {
+    fn contains(&self, key: KeyHash) -> bool {
         by_width!(self.look(key))
     }
 
@@ -540,7 +540,7 @@ impl Filter for Morton {
         self.len
     }
 
-    fn contains_each(&self, keys: &[Hash], out: &mut [bool]) {
+    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
         assert!(out.len() >= keys.len(), "an answer for each key");
         by_width!(self.look_each(keys, &mut out[..keys.len()]));
     }
@@ -554,17 +554,17 @@ impl Build for Morton {
 
 impl Insert for Morton {
     #[inline]
-    fn insert(&mut self, key: Hash) -> Result<(), Full> {
+    fn insert(&mut self, key: KeyHash) -> Result<(), Full> {
         by_width!(self.add_key(key))
     }
 
-    fn insert_each(&mut self, keys: &[Hash]) -> Result<(), Full> {
+    fn insert_batch(&mut self, keys: &[KeyHash]) -> Result<(), Full> {
         by_width!(self.add_each(keys))
     }
 }
 
 impl Remove for Morton {
-    fn remove(&mut self, key: Hash) -> bool {
+    fn remove(&mut self, key: KeyHash) -> bool {
         by_width!(self.drop_key(key))
     }
 }
@@ -596,13 +596,13 @@ impl Persist for Morton {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hash::{HashId, Hasher, Key};
-    use bits::range::mix;
+    use crate::hash::{HashId, Key, KeyHasher};
     use std::collections::HashMap;
+    use tamis_bits::range::mix;
 
-    fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<Hash> {
-        let hasher = Hasher::new(HashId::Fast, [seed, 9]);
-        keys.map(|key| key.hash(&hasher)).collect()
+    fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<KeyHash> {
+        let hasher = KeyHasher::new(HashId::Fast, [seed, 9]);
+        keys.map(|key| key.hash_with(&hasher)).collect()
     }
 
     /// Overflow, chains of moves and refusals in tables of a few blocks, against a multiset of

@@ -9,13 +9,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use bits::range::mix;
-use ksat::{Formula, GaveUp, Lean, Outcome, Settings, Watch, Why};
+use tamis_bits::range::mix;
+use tamis_ksat::{Formula, GaveUp, Lean, Outcome, Settings, Watch, Why};
 
 use super::clause::{Block, clause, holds, salt};
 use super::{Construction, SatShape};
 use crate::error::Error;
-use crate::filter::{Means, Progress, Search};
+use crate::filter::{BuildOptions, Progress, Search};
 use crate::gather::{Gathered, Record};
 
 /// Seeds that a block may try.
@@ -79,7 +79,7 @@ struct Plane {
 
 /// Solves all blocks; `table` is there to be counted as memory.
 pub(super) fn solve(
-    means: &Means<'_>,
+    means: &BuildOptions<'_>,
     shape: &SatShape,
     gathered: Gathered<1>,
     table: &mut [u64],
@@ -105,7 +105,7 @@ pub(super) fn solve(
 
 /// How far all blocks are together.
 struct Tally<'a> {
-    means: &'a Means<'a>,
+    means: &'a BuildOptions<'a>,
     shape: &'a SatShape,
     len: u64,
     done: Mutex<Done>,
@@ -274,7 +274,7 @@ impl Work<'_> {
         let too_many = |_| Error::Limit {
             what: "variables of a formula",
             asked: vars,
-            most: ksat::MAX_VARS.into(),
+            most: tamis_ksat::MAX_VARS.into(),
         };
         let mut formula = u32::try_from(vars)
             .map_err(|_| ())
@@ -317,7 +317,7 @@ impl Work<'_> {
     ) -> Result<Option<Vec<bool>>, Error> {
         let means = self.tally.means;
         let watch = Watch { deadline: means.deadline(), cancel: means.cancel(), progress: None };
-        match ksat::solve(formula, settings, &watch) {
+        match tamis_ksat::solve(formula, settings, &watch) {
             Outcome::Solved(solution) => Ok(Some(solution.assignment)),
             Outcome::GaveUp(GaveUp { why: Why::Budget, .. }) => Ok(None),
             Outcome::GaveUp(GaveUp { why, .. }) => Err(self.tally.stopped(why)),

@@ -1,7 +1,7 @@
 //! From digests to clauses, and whether the entries satisfy them.
 
-use bits::range::{mix, scale};
-use bits::unaligned;
+use tamis_bits::range::{mix, scale};
+use tamis_bits::unaligned;
 
 use super::{Construction, SatShape};
 

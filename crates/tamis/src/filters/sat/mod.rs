@@ -54,14 +54,14 @@ mod clause;
 #[cfg(test)]
 mod tests;
 
-use bits::{Words, lines, prefetch};
-use format::{Name, Reader, Writer};
+use tamis_bits::{Words, lines, prefetch};
+use tamis_format::{Name, Reader, Writer};
 
 use super::{as_given, usize_words};
 use crate::error::Error;
-use crate::filter::{Build, Filter, KeySource, Means, Persist, Static};
+use crate::filter::{Build, BuildOptions, Filter, KeySource, Persist, Static};
 use crate::gather::gather;
-use crate::hash::Hash;
+use crate::hash::KeyHash;
 use crate::plan::{Figures, MAX_KEYS, Setting, Settings, Shape};
 use clause::{Block, Probe};
 
@@ -252,7 +252,7 @@ impl Shape for SatShape {
         // A hair less than the quotient: a rate of s planes itself takes s planes.
         let planes = (-fpr.log2() / construction.bits(k) - 1e-9).ceil().max(1.0);
         if planes > MAX_PLANES as f64 {
-            return Err(Error::Unreachable { why: "that takes more than 2048 planes" });
+            return Err(Error::Infeasible { why: "that takes more than 2048 planes" });
         }
         Self::new(construction, k, planes as u64, efficiency, keys)
     }
@@ -268,7 +268,7 @@ impl Shape for SatShape {
             keys: self.keys,
             fpr: self.fpr_at(self.keys.max(1)),
             bytes: lines(self.words()) * 64,
-            cost: f64::from(self.k) * reads as f64 + self.planes as f64 / 64.0,
+            query_cost: f64::from(self.k) * reads as f64 + self.planes as f64 / 64.0,
         }
     }
 
@@ -333,8 +333,8 @@ impl Sat {
         self.len > 0 && (found || self.extra.binary_search(&digest).is_ok())
     }
 
-    /// As `contains_each` for a table that is not at hand.
-    fn ask_each<const K: usize>(&self, keys: &[Hash], out: &mut [bool]) {
+    /// As `contains_batch` for a table that is not at hand.
+    fn ask_each<const K: usize>(&self, keys: &[KeyHash], out: &mut [bool]) {
         let planes = self.shape.planes as usize;
         let mut probes = [Probe::<K>::default(); BATCH];
         for (keys, out) in keys.chunks(BATCH).zip(out.chunks_mut(BATCH)) {
@@ -359,7 +359,7 @@ impl Filter for Sat {
     }
 
     #[inline]
-    fn contains(&self, key: Hash) -> bool {
+    fn contains(&self, key: KeyHash) -> bool {
         // Of two branches neither depends on the answer: a quarter of a rate of 1/4 would be guessed
         // wrong.
         if self.plain { self.ask(key.hi) } else { self.either(self.ask(key.hi), key.hi) }
@@ -370,7 +370,7 @@ impl Filter for Sat {
         self.len
     }
 
-    fn contains_each(&self, keys: &[Hash], out: &mut [bool]) {
+    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
         assert!(out.len() >= keys.len(), "an answer for each key");
         let out = &mut out[..keys.len()];
         let far = self.table.len() * 8 > NEAR && self.shape.construction == Construction::Sliced;
@@ -396,13 +396,13 @@ impl Filter for Sat {
 
 impl Build for Sat {
     fn build_on(threads: usize, shape: SatShape, keys: impl KeySource) -> Result<Self, Error> {
-        Self::build_fitting(&Means::new().with_threads(threads), as_given(shape), keys)
+        Self::build_fitting(&BuildOptions::new().with_threads(threads), as_given(shape), keys)
     }
 }
 
 impl Static for Sat {
     fn build_fitting(
-        means: &Means<'_>,
+        means: &BuildOptions<'_>,
         fit: impl FnOnce(u64) -> Result<SatShape, Error>,
         keys: impl KeySource,
     ) -> Result<Self, Error> {
@@ -431,7 +431,7 @@ impl Static for Sat {
         }
         let mut filter = Self::new(shape, len, table, Words::copy_of(&extra)?);
         if len > 0 && !filter.shape.construction.is_exact() {
-            let strangers = (0..SAMPLE).map(|number| bits::range::mix(!number));
+            let strangers = (0..SAMPLE).map(|number| tamis_bits::range::mix(!number));
             let passed = strangers.filter(|digest| filter.ask(*digest)).count() as u64;
             filter.shape.passed = passed.max(1);
         }
@@ -486,10 +486,10 @@ impl Persist for Sat {
     }
 
     fn validate(&self) -> Result<(), Error> {
-        let corrupt = |what| Err(format::Error::Corrupt { at: 0, what }.into());
+        let corrupt = |what| Err(tamis_format::Error::Corrupt { at: 0, what }.into());
         let (directory, entries) = self.table.split_at(self.shape.directory() as usize);
         let used = directory[directory.len() - 1] * self.shape.planes;
-        if !bits::set::ends_at(entries, used) {
+        if !tamis_bits::set::ends_at(entries, used) {
             return corrupt("bits are set past the end");
         }
         if directory.iter().any(|word| word >> 48 >= build::SEEDS) {

@@ -4,27 +4,27 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use format::Limits;
+use tamis_format::Limits;
 
 use super::*;
 use crate::filter::{Progress, Search};
-use crate::hash::{HashId, Hasher, Key};
+use crate::hash::{HashId, Key, KeyHasher};
 use crate::keyed::Keyed;
 
-fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<Hash> {
-    let hasher = Hasher::new(HashId::Fast, [seed, 17]);
-    keys.map(|key| key.hash(&hasher)).collect()
+fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<KeyHash> {
+    let hasher = KeyHasher::new(HashId::Fast, [seed, 17]);
+    keys.map(|key| key.hash_with(&hasher)).collect()
 }
 
-fn digests(digests: impl IntoIterator<Item = u64>) -> Vec<Hash> {
-    digests.into_iter().map(|hi| Hash { hi, lo: 0 }).collect()
+fn digests(digests: impl IntoIterator<Item = u64>) -> Vec<KeyHash> {
+    digests.into_iter().map(|hi| KeyHash { hi, lo: 0 }).collect()
 }
 
-fn build(shape: &SatShape, members: &[Hash]) -> Sat {
+fn build(shape: &SatShape, members: &[KeyHash]) -> Sat {
     let filter = Sat::build(shape.clone(), members).unwrap();
     filter.validate().unwrap();
     let mut out = vec![false; members.len()];
-    filter.contains_each(members, &mut out);
+    filter.contains_batch(members, &mut out);
     assert!(out.iter().all(|yes| *yes), "{shape:?}");
     assert!(members.iter().all(|key| filter.contains(*key)), "{shape:?}");
     filter
@@ -37,7 +37,7 @@ fn let_in(filter: &Sat, strangers: u64) -> f64 {
 
 /// The bytes of a file, and that it reads as it was.
 fn file(filter: Sat) -> Vec<u8> {
-    let keyed = Keyed::new(Hasher::new(HashId::Fast, [1, 2]), filter);
+    let keyed = Keyed::new(KeyHasher::new(HashId::Fast, [1, 2]), filter);
     let mut bytes = Vec::new();
     keyed.write(&mut bytes).unwrap();
     assert_eq!(Keyed::<Sat>::read(&bytes[..], &Limits::default()).unwrap(), keyed);
@@ -48,7 +48,7 @@ fn file(filter: Sat) -> Vec<u8> {
 #[test]
 fn thresholds_are_those_of_random_formulas() {
     for k in 3..=7u32 {
-        let clauses = ksat::threshold(k as usize).unwrap();
+        let clauses = tamis_ksat::threshold(k as usize).unwrap();
         let exact = clauses * Construction::Sliced.bits(k);
         let (stated, told) = THRESHOLDS[k as usize - 3];
         assert!((exact - stated).abs() < 0.0006, "k = {k}: {exact}");
@@ -155,7 +155,7 @@ fn what_does_not_fit_grows() {
         let filter = build(&shape, &hashes(seed, 0..keys));
         let block = filter.block(0);
         let retries = block.first + block.vars as usize * planes as usize;
-        let other = |plane: &usize| bits::set::get(&filter.table, (retries + plane) as u64);
+        let other = |plane: &usize| tamis_bits::set::get(&filter.table, (retries + plane) as u64);
         retried += (0..planes as usize).filter(other).count();
         seeds += filter.table[0] >> 48;
         grown += filter.shape.entries - shape.entries;
@@ -191,7 +191,7 @@ fn blocks_may_be_as_uneven_as_somebody_makes_them() {
     let keys = 40_000;
     let shape = SatShape::new(Construction::Sliced, 4, 2, 0.7, keys).unwrap();
     assert_eq!(shape.block_bits, 1);
-    let low = |key: u64| bits::range::mix(key) >> 1;
+    let low = |key: u64| tamis_bits::range::mix(key) >> 1;
     for lonely in [low(keys), u64::MAX] {
         let members = digests((1..keys).map(low).chain([lonely]));
         let filter = build(&shape, &members);
@@ -205,8 +205,8 @@ fn blocks_may_be_as_uneven_as_somebody_makes_them() {
 #[test]
 fn other_signs_are_as_independent() {
     for round in 0..200 {
-        let retried =
-            bits::range::mix(round) | if round % 2 == 0 { 0 } else { bits::range::mix(!round) };
+        let retried = tamis_bits::range::mix(round)
+            | if round % 2 == 0 { 0 } else { tamis_bits::range::mix(!round) };
         // Row j has the bits of the word that plane j's sign is the sum of.
         let mut rows: Vec<u64> = (0..48)
             .map(|plane| {
@@ -231,14 +231,14 @@ fn time_limits_and_cancelling_stop_it() {
     let members = hashes(1, 0..20_000);
     let cancel = AtomicBool::new(true);
     for (means, told) in [
-        (Means::new().with_time_limit(Duration::ZERO), "the time is up"),
-        (Means::new().with_threads(3).with_cancel(&cancel), "cancelled"),
+        (BuildOptions::new().time_limit(Duration::ZERO), "the time is up"),
+        (BuildOptions::new().with_threads(3).with_cancel(&cancel), "cancelled"),
     ] {
         let stopped = Sat::build_fitting(&means, |keys| SatShape::fit(keys, 0.01), &members[..]);
         let Err(Error::Stopped { why, placed, keys: 20_000 }) = stopped else { panic!() };
         assert!(why == told && placed < 20_000);
     }
-    let patient = Means::new().with_time_limit(Duration::MAX);
+    let patient = BuildOptions::new().time_limit(Duration::MAX);
     Sat::build_fitting(&patient, |keys| SatShape::fit(keys, 0.25), &members[..1000]).unwrap();
 }
 
@@ -258,7 +258,7 @@ fn who_watches_sees_the_search() {
             }
             *last.lock().unwrap() = now.search;
         };
-        let means = Means::new().with_threads(2).with_watcher(&watcher);
+        let means = BuildOptions::new().with_threads(2).on_progress(&watcher);
         let filter = Sat::build_fitting(&means, fit, &members[..]).unwrap();
         let search = last.into_inner().unwrap().unwrap();
         assert_eq!(search.solved, search.formulas);

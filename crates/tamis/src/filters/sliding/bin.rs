@@ -20,9 +20,9 @@
 //!
 //! A bin that nobody has written is all zeros, and empty.
 
-use bits::lanes::window;
-use bits::packed::{self, mask};
-use bits::select::Bits;
+use tamis_bits::lanes::window;
+use tamis_bits::packed::{self, mask};
+use tamis_bits::select::Bits;
 
 pub(super) const WORDS: usize = 16;
 /// Bits of a bin.
@@ -367,8 +367,8 @@ fn pull_down(bin: &mut Bin, from: usize, to: usize, by: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bits::range::mix;
-    use bits::select::Portable;
+    use tamis_bits::range::mix;
+    use tamis_bits::select::Portable;
 
     /// Against a sorted list of what is in.
     #[test]

@@ -47,16 +47,16 @@
 
 mod bin;
 
-use bits::range::{mix, scale};
-use bits::select::{Bits, Task, run};
-use bits::{Words, prefetch};
-use format::{Name, Reader, Writer};
+use tamis_bits::range::{mix, scale};
+use tamis_bits::select::{Bits, Task, run};
+use tamis_bits::{Words, prefetch};
+use tamis_format::{Name, Reader, Writer};
 
 use self::bin::{Bin, EPOCH, Layout, MAX_WIDTH, Old, SIZE, WORDS};
 use super::usize_words;
 use crate::error::Error;
 use crate::filter::{Build, Filter, KeySource, Persist, Window};
-use crate::hash::Hash;
+use crate::hash::KeyHash;
 use crate::plan::{Figures, MAX_KEYS, Setting, Settings, Shape, check_keys};
 
 const STATE: Name = Name::new("state");
@@ -126,7 +126,7 @@ impl SlidingShape {
         }
         let shape = Self { keys, ticks, generations, slots, width, bins };
         if shape.layout().is_none() {
-            return Err(Error::Unreachable { why: "a bin has 1024 bits" });
+            return Err(Error::Infeasible { why: "a bin has 1024 bits" });
         }
         Ok(shape)
     }
@@ -243,17 +243,17 @@ impl Shape for SlidingShape {
                 }
             }
         }
-        best.map(|best| best.2).ok_or(Error::Unreachable { why: "no bins of it are so precise" })
+        best.map(|best| best.2).ok_or(Error::Infeasible { why: "no bins of it are so precise" })
     }
 
     fn figures(&self) -> Figures {
         Figures {
             keys: self.keys,
             fpr: self.rate(self.keys as f64),
-            bytes: (bits::lines(self.words()) + bits::lines(self.state_words())) * 64,
+            bytes: (tamis_bits::lines(self.words()) + tamis_bits::lines(self.state_words())) * 64,
             // Twice that of `counting_quotient`, as `tamis bench --keys 10M --fpr 1%` has it: two bins of two
             // lines each, next to each other, and in each a place to find.
-            cost: 7.0,
+            query_cost: 7.0,
         }
     }
 
@@ -316,7 +316,7 @@ impl Sliding {
     }
 
     #[inline(always)]
-    fn place(&self, key: Hash) -> Place {
+    fn place(&self, key: KeyHash) -> Place {
         let Layout { buckets, remainders, .. } = self.layout;
         // Neither half of a hash may say both where and what.
         let product = u128::from(mix(key.lo ^ key.hi.rotate_left(32))) * buckets as u128;
@@ -340,13 +340,13 @@ impl Sliding {
     fn fetch(&self, place: &Place) {
         for bin in place.bins {
             prefetch(&self.bins, bin * WORDS);
-            prefetch(&self.bins, bin * WORDS + bits::LINE_WORDS);
+            prefetch(&self.bins, bin * WORDS + tamis_bits::LINE_WORDS);
         }
     }
 
     /// Where the first few keys live, whose bins are asked for.
     #[inline(always)]
-    fn places(&self, keys: &[Hash]) -> [Place; LANES] {
+    fn places(&self, keys: &[KeyHash]) -> [Place; LANES] {
         let mut places = [Place { bins: [0; 2], mark: (0, 0) }; LANES];
         for (place, key) in places.iter_mut().zip(keys) {
             *place = self.place(*key);
@@ -358,8 +358,8 @@ impl Sliding {
     /// How to tell old stamps in a bin.
     #[inline(always)]
     fn ages(&self, bin: &Bin) -> Ages {
-        let passed =
-            self.state[GENERATION].wrapping_sub(Layout::epoch(bin)) & bits::packed::mask(EPOCH);
+        let passed = self.state[GENERATION].wrapping_sub(Layout::epoch(bin))
+            & tamis_bits::packed::mask(EPOCH);
         Ages { now: self.now, passed, stamps: self.layout.stamps }
     }
 
@@ -504,13 +504,13 @@ impl Task for Tidy<'_> {
     #[inline(always)]
     fn work(self, bits: impl Bits) {
         let Self(filter, bin, ages) = self;
-        let epoch = filter.state[GENERATION] & bits::packed::mask(EPOCH);
+        let epoch = filter.state[GENERATION] & tamis_bits::packed::mask(EPOCH);
         let bin = &mut filter.bins.to_mut().as_chunks_mut().0[bin];
         filter.layout.tidy(bits, bin, epoch, ages.old());
     }
 }
 
-struct Contains<'a>(&'a Sliding, Hash);
+struct Contains<'a>(&'a Sliding, KeyHash);
 
 impl Task for Contains<'_> {
     type Output = bool;
@@ -524,7 +524,7 @@ impl Task for Contains<'_> {
     }
 }
 
-struct ContainsEach<'a>(&'a Sliding, &'a [Hash], &'a mut [bool]);
+struct ContainsEach<'a>(&'a Sliding, &'a [KeyHash], &'a mut [bool]);
 
 impl Task for ContainsEach<'_> {
     type Output = ();
@@ -544,7 +544,7 @@ impl Task for ContainsEach<'_> {
     }
 }
 
-struct PushEach<'a>(&'a mut Sliding, &'a [Hash], &'a mut [bool]);
+struct PushEach<'a>(&'a mut Sliding, &'a [KeyHash], &'a mut [bool]);
 
 impl Task for PushEach<'_> {
     type Output = ();
@@ -564,7 +564,7 @@ impl Task for PushEach<'_> {
     }
 }
 
-struct Push<'a>(&'a mut Sliding, Hash);
+struct Push<'a>(&'a mut Sliding, KeyHash);
 
 impl Task for Push<'_> {
     type Output = bool;
@@ -585,7 +585,7 @@ impl Filter for Sliding {
     }
 
     #[inline]
-    fn contains(&self, key: Hash) -> bool {
+    fn contains(&self, key: KeyHash) -> bool {
         run(Contains(self, key))
     }
 
@@ -594,7 +594,7 @@ impl Filter for Sliding {
         self.len
     }
 
-    fn contains_each(&self, keys: &[Hash], out: &mut [bool]) {
+    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
         assert!(out.len() >= keys.len(), "an answer for each key");
         run(ContainsEach(self, keys, &mut out[..keys.len()]));
     }
@@ -602,11 +602,11 @@ impl Filter for Sliding {
 
 impl Window for Sliding {
     #[inline]
-    fn push(&mut self, key: Hash) -> bool {
+    fn push(&mut self, key: KeyHash) -> bool {
         run(Push(self, key))
     }
 
-    fn push_each(&mut self, keys: &[Hash], seen: &mut [bool]) {
+    fn push_batch(&mut self, keys: &[KeyHash], seen: &mut [bool]) {
         assert!(seen.len() >= keys.len(), "an answer for each key");
         run(PushEach(self, keys, &mut seen[..keys.len()]));
     }
@@ -648,7 +648,7 @@ impl Build for Sliding {
                 return Ok(filter);
             }
             seen.resize(run.len(), false);
-            filter.push_each(run, &mut seen);
+            filter.push_batch(run, &mut seen);
         }
     }
 }
@@ -686,7 +686,7 @@ impl Persist for Sliding {
     }
 
     fn validate(&self) -> Result<(), Error> {
-        let corrupt = |what| Err(format::Error::Corrupt { at: 0, what }.into());
+        let corrupt = |what| Err(tamis_format::Error::Corrupt { at: 0, what }.into());
         let mut counts = vec![0; self.layout.stamps as usize];
         for bin in self.bins.as_chunks().0 {
             if !self.layout.is_sound(bin) {
@@ -712,8 +712,8 @@ impl Persist for Sliding {
 mod tests {
     use super::*;
 
-    fn key(number: u64) -> Hash {
-        Hash { hi: mix(number), lo: mix(number ^ u64::MAX) }
+    fn key(number: u64) -> KeyHash {
+        KeyHash { hi: mix(number), lo: mix(number ^ u64::MAX) }
     }
 
     #[test]

@@ -2,14 +2,14 @@
 //!
 //! Every operation is a [`Task`], so that it is compiled for the machine at hand.
 
-use bits::select::{Bits, Task, run};
-use bits::{prefetch, range};
-use format::{Name, Reader, Writer};
+use tamis_bits::select::{Bits, Task, run};
+use tamis_bits::{prefetch, range};
+use tamis_format::{Name, Reader, Writer};
 
 use super::Code;
 use crate::error::Error;
 use crate::filters::usize_words;
-use crate::hash::Hash;
+use crate::hash::KeyHash;
 use crate::plan::{MAX_BYTES, MAX_KEYS, Setting, Settings, check_keys};
 
 pub(in crate::filters) const BLOCKS: Name = Name::new("blocks");
@@ -95,12 +95,12 @@ impl Grid {
     }
 
     pub(in crate::filters) fn bytes(&self) -> u64 {
-        bits::lines(self.words()) * 64
+        tamis_bits::lines(self.words()) * 64
     }
 
     /// Work of a query: its line, or two; the index, two ends and a record or two, each of which
     /// can be looked for only when the one before is found.
-    pub(in crate::filters) fn cost(&self) -> f64 {
+    pub(in crate::filters) fn query_cost(&self) -> f64 {
         (self.width as f64 / 8.0).max(1.0) + 0.625 + 1.5
     }
 
@@ -126,46 +126,54 @@ impl Grid {
         Ok(grid)
     }
 
-    pub(in crate::filters) fn zeroed(&self) -> Result<bits::Words, Error> {
-        Ok(bits::Words::zeroed(usize_words(self.words())?)?)
+    pub(in crate::filters) fn zeroed(&self) -> Result<tamis_bits::Words, Error> {
+        Ok(tamis_bits::Words::zeroed(usize_words(self.words())?)?)
     }
 
     #[inline(always)]
-    pub(in crate::filters) fn block(&self, key: Hash) -> usize {
+    pub(in crate::filters) fn block(&self, key: KeyHash) -> usize {
         range::scale(key.hi, self.blocks) as usize
     }
 
     #[inline(always)]
-    pub(in crate::filters) fn fetch(&self, words: &[u64], key: Hash) {
+    pub(in crate::filters) fn fetch(&self, words: &[u64], key: KeyHash) {
         let first = self.block(key) * self.width;
         prefetch(words, first);
-        if self.width > bits::LINE_WORDS {
-            prefetch(words, first + bits::LINE_WORDS);
+        if self.width > tamis_bits::LINE_WORDS {
+            prefetch(words, first + tamis_bits::LINE_WORDS);
         }
     }
 
     #[inline(always)]
-    pub(in crate::filters) fn contains<const STOP: bool>(&self, words: &[u64], key: Hash) -> bool {
+    pub(in crate::filters) fn contains<const STOP: bool>(
+        &self,
+        words: &[u64],
+        key: KeyHash,
+    ) -> bool {
         with_width!(self.width, contains::<W, STOP>(words, self.block(key), key.lo))
     }
 
-    pub(in crate::filters) fn contains_each<const STOP: bool>(
+    pub(in crate::filters) fn contains_batch<const STOP: bool>(
         &self,
         words: &[u64],
-        keys: &[Hash],
+        keys: &[KeyHash],
         out: &mut [bool],
     ) {
         assert!(out.len() >= keys.len(), "an answer for each key");
-        with_width!(self.width, contains_each::<W, STOP>(self, words, keys, out));
+        with_width!(self.width, contains_batch::<W, STOP>(self, words, keys, out));
     }
 
     #[inline(always)]
-    pub(in crate::filters) fn insert<const STOP: bool>(&self, words: &mut [u64], key: Hash) -> Put {
+    pub(in crate::filters) fn insert<const STOP: bool>(
+        &self,
+        words: &mut [u64],
+        key: KeyHash,
+    ) -> Put {
         with_width!(self.width, insert::<W, STOP>(words, self.block(key), key.lo))
     }
 
     #[inline(always)]
-    pub(in crate::filters) fn remove(&self, words: &mut [u64], key: Hash) -> bool {
+    pub(in crate::filters) fn remove(&self, words: &mut [u64], key: KeyHash) -> bool {
         with_width!(self.width, remove::<W>(words, self.block(key), key.lo))
     }
 
@@ -185,7 +193,7 @@ impl Grid {
             Some(_) => "the blocks do not hold as many keys as the header says",
             None => "a block holds what no filter writes",
         };
-        Err(format::Error::Corrupt { at: 0, what }.into())
+        Err(tamis_format::Error::Corrupt { at: 0, what }.into())
     }
 }
 
@@ -210,10 +218,10 @@ impl<const W: usize, const STOP: bool> Task for Contains<'_, W, STOP> {
     }
 }
 
-fn contains_each<const W: usize, const STOP: bool>(
+fn contains_batch<const W: usize, const STOP: bool>(
     grid: &Grid,
     words: &[u64],
-    keys: &[Hash],
+    keys: &[KeyHash],
     out: &mut [bool],
 ) {
     run(ContainsEach::<W, STOP> { grid, words, keys, out });
@@ -222,7 +230,7 @@ fn contains_each<const W: usize, const STOP: bool>(
 struct ContainsEach<'a, const W: usize, const STOP: bool> {
     grid: &'a Grid,
     words: &'a [u64],
-    keys: &'a [Hash],
+    keys: &'a [KeyHash],
     out: &'a mut [bool],
 }
 
@@ -238,10 +246,10 @@ impl<const W: usize, const STOP: bool> Task for ContainsEach<'_, W, STOP> {
         const BATCH: usize = 16;
         let (blocks, _) = self.words.as_chunks::<W>();
         let places = self.grid.blocks;
-        let block = |key: &Hash| range::scale(key.hi, places) as usize;
-        let fetch = |key: &Hash| {
+        let block = |key: &KeyHash| range::scale(key.hi, places) as usize;
+        let fetch = |key: &KeyHash| {
             (0..W)
-                .step_by(bits::LINE_WORDS)
+                .step_by(tamis_bits::LINE_WORDS)
                 .for_each(|at| prefetch(self.words, block(key) * W + at));
         };
         self.keys.iter().take(BATCH).for_each(fetch);

@@ -37,7 +37,7 @@ macro_rules! tiny_kind {
             }
 
             #[inline]
-            fn contains(&self, key: $crate::Hash) -> bool {
+            fn contains(&self, key: $crate::KeyHash) -> bool {
                 self.shape.0.contains::<$stop>(&self.words, key)
             }
 
@@ -46,8 +46,8 @@ macro_rules! tiny_kind {
                 self.len
             }
 
-            fn contains_each(&self, keys: &[$crate::Hash], out: &mut [bool]) {
-                self.shape.0.contains_each::<$stop>(&self.words, keys, out);
+            fn contains_batch(&self, keys: &[$crate::KeyHash], out: &mut [bool]) {
+                self.shape.0.contains_batch::<$stop>(&self.words, keys, out);
             }
         }
 
@@ -65,7 +65,7 @@ macro_rules! tiny_kind {
         impl $crate::Insert for $filter {
             /// [`Full`]($crate::Full) only if blocks can forget and the key's has not a bit left.
             #[inline]
-            fn insert(&mut self, key: $crate::Hash) -> Result<(), $crate::Full> {
+            fn insert(&mut self, key: $crate::KeyHash) -> Result<(), $crate::Full> {
                 match self.shape.0.insert::<$stop>(self.words.to_mut(), key) {
                     Put::NoRoom => return Err($crate::Full),
                     Put::Added => self.len += 1,
@@ -74,7 +74,7 @@ macro_rules! tiny_kind {
                 Ok(())
             }
 
-            fn insert_each(&mut self, keys: &[$crate::Hash]) -> Result<(), $crate::Full> {
+            fn insert_batch(&mut self, keys: &[$crate::KeyHash]) -> Result<(), $crate::Full> {
                 const AHEAD: usize = 16;
                 for keys in keys.chunks(AHEAD) {
                     keys.iter().for_each(|key| self.shape.0.fetch(&self.words, *key));
@@ -84,15 +84,15 @@ macro_rules! tiny_kind {
             }
         }
 
-        impl $crate::Overload for $filter {}
+        impl $crate::Overfill for $filter {}
 
         impl $crate::Persist for $filter {
-            fn write<'a>(&'a self, to: &mut format::Writer<'a>) {
+            fn write<'a>(&'a self, to: &mut tamis_format::Writer<'a>) {
                 self.shape.0.write(to);
                 to.words(BLOCKS, &self.words);
             }
 
-            fn read(from: &mut format::Reader) -> Result<Self, $crate::Error> {
+            fn read(from: &mut tamis_format::Reader) -> Result<Self, $crate::Error> {
                 let len = from.header().keys;
                 let grid = Grid::read::<$stop>(from)?;
                 let words = from.words(BLOCKS, grid.words())?;

@@ -30,9 +30,9 @@
 
 use std::ops::Range;
 
-use bits::lanes::word_at;
-use bits::packed::mask;
-use bits::select::Bits;
+use tamis_bits::lanes::word_at;
+use tamis_bits::packed::mask;
+use tamis_bits::select::Bits;
 
 mod grid;
 mod kind;
@@ -609,8 +609,8 @@ impl<const W: usize> Pen<W> {
 mod tests {
     use super::grid::Remove;
     use super::*;
-    use bits::range::mix;
-    use bits::select::{Portable, Task, run};
+    use tamis_bits::range::mix;
+    use tamis_bits::select::{Portable, Task, run};
 
     struct Do<'a, const W: usize, const STOP: bool>(&'a mut [u64; W], usize, u64, Op);
 

@@ -1,7 +1,7 @@
 //! Bits and slots that move up and down in an array of words.
 
-use bits::lanes::{set_window, window};
-use bits::packed;
+use tamis_bits::lanes::{set_window, window};
+use tamis_bits::packed;
 
 use super::Layout;
 
