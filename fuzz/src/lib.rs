@@ -234,7 +234,7 @@ impl Input<'_> {
         let mut settings = Settings::default();
         if let Some(setting) = kind.settings().get(which % (kind.settings().len() + 1)) {
             let value = if value < 128 { u64::from(value) } else { 1 << (value & 31) };
-            settings.set(setting.name, value.to_string());
+            settings.set(setting.name, value);
         }
         settings
     }

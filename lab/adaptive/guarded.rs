@@ -138,8 +138,8 @@ impl Guarded {
 pub(crate) fn through_a_file(filter: AnyFilter) -> Result<AnyFilter> {
     let mut bytes = Vec::new();
     let keyed = Keyed::new(KeyHasher::new(HashId::Fast, [1, 2]), filter);
-    keyed.write(&mut bytes)?;
-    Ok(Keyed::<AnyFilter>::read(&bytes[..], &Limits::default())?.into_parts().1)
+    keyed.write_to(&mut bytes)?;
+    Ok(Keyed::<AnyFilter>::read_from(&bytes[..], &Limits::default())?.into_parts().1)
 }
 
 /// What the bins of a `broom` hold, read from its file as FORMAT.md has it.
@@ -162,7 +162,7 @@ pub(crate) struct Inside {
 impl Inside {
     pub(crate) fn of(broom: &Broom) -> Result<Self> {
         let mut bytes = Vec::new();
-        Keyed::new(KeyHasher::new(HashId::Fast, [1, 2]), broom.clone()).write(&mut bytes)?;
+        Keyed::new(KeyHasher::new(HashId::Fast, [1, 2]), broom.clone()).write_to(&mut bytes)?;
         let words: Vec<u64> =
             bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
         let shape = section(&words, "shape")?;

@@ -267,7 +267,7 @@ fn step<F: Subject>(
         }
         _ if random.below(keys as usize / 64 + 1) == 0 => {
             let written = Keyed::new(*hasher, filter.clone());
-            let read = Keyed::<AnyFilter>::read(&bytes(&written)[..], &Limits::default());
+            let read = Keyed::<AnyFilter>::read_from(&bytes(&written)[..], &Limits::default());
             let read = read.expect("what was just written");
             assert_eq!(read, written);
             *filter = read.into_parts().1;

@@ -91,7 +91,7 @@ pub fn memory_is_what_the_shape_states<F: Subject>() {
                     assert_eq!(built, stated, "built: {:?} with {keys} keys", filter.shape());
                     let file = bytes(&Keyed::new(hasher, filter));
                     let (filter, read) =
-                        held(|| Keyed::<F>::read(&file[..], &Limits::default()).expect("sound"));
+                        held(|| Keyed::<F>::read_from(&file[..], &Limits::default()).expect("sound"));
                     assert_eq!(read, stated, "read: {:?}", filter.filter().shape());
                 }
             }
@@ -113,7 +113,7 @@ fn memory_is_what_a_filter_says<F: Subject>() {
             assert!((said..said + LISTS).contains(&built), "{built} bytes built, {said} said");
             let file = bytes(&Keyed::new(hasher, filter));
             let (filter, read) =
-                held(|| Keyed::<AnyFilter>::read(&file[..], &Limits::default()).expect("sound"));
+                held(|| Keyed::<AnyFilter>::read_from(&file[..], &Limits::default()).expect("sound"));
             let said = filter.filter().figures().bytes;
             assert!((said..said + LISTS).contains(&read), "{read} bytes read, {said} said");
         }
@@ -126,7 +126,7 @@ pub fn hostile_files_take_no_memory<F: Subject>() {
     const LAZY: u64 = 4 << 20;
     let mut most = 0;
     for bytes in hostile(&golden(F::KIND), 43) {
-        let peak = peak(|| drop(Keyed::<AnyFilter>::read(&bytes[..], &Limits::default())));
+        let peak = peak(|| drop(Keyed::<AnyFilter>::read_from(&bytes[..], &Limits::default())));
         most = most.max(peak);
         let allowed = 2 * bytes.len() as u64 + LAZY;
         assert!(peak <= allowed, "{peak} bytes for a file of {}", bytes.len());

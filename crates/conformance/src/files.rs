@@ -60,7 +60,7 @@ pub fn make_golden<F: Subject>() -> Vec<u8> {
 pub fn golden_file_is_kept<F: Subject>() {
     let kept = golden(F::KIND);
     assert!(kept.len() <= 4096, "{} bytes", kept.len());
-    let read = Keyed::<F>::read(&kept[..], &Limits::default()).expect("a golden file");
+    let read = Keyed::<F>::read_from(&kept[..], &Limits::default()).expect("a golden file");
     let hasher = KeyHasher::new(HashId::Fast, SEED);
     assert_eq!(read.hasher(), &hasher);
     assert!((0..MEMBERS).all(|key| read.contains(&format!("member {key}"))));
@@ -85,14 +85,14 @@ pub fn make_denying() -> Vec<u8> {
     let denied: Vec<KeyHash> =
         (0..MEMBERS).map(|key| format!("denied {key}").hash_with(&hasher)).collect();
     let members = golden_members(&hasher);
-    let filter = Guarded::build_against(&BuildOptions::new(), fit, &members[..], &denied[..]);
+    let filter = Guarded::build_denying(&BuildOptions::new(), fit, &members[..], &denied[..]);
     bytes(&Keyed::new(hasher, filter.expect("room")))
 }
 
 /// As [`golden_file_is_kept`].
 pub fn denying_file_is_kept() {
     let kept = fs::read(denying_path()).expect("a golden file");
-    let read = Keyed::<Guarded>::read(&kept[..], &Limits::default()).expect("a golden file");
+    let read = Keyed::<Guarded>::read_from(&kept[..], &Limits::default()).expect("a golden file");
     assert!(read.filter().shape().denied() > 0, "none of the denied keys passed");
     assert!((0..MEMBERS).all(|key| read.contains(&format!("member {key}"))));
     assert!((0..MEMBERS).all(|key| !read.contains(&format!("denied {key}"))));
@@ -117,7 +117,7 @@ pub fn every_accident_is_noticed<F: Subject>() {
         if damaged == sound {
             continue;
         }
-        let read = Keyed::<AnyFilter>::read(&damaged[..], &Limits::default());
+        let read = Keyed::<AnyFilter>::read_from(&damaged[..], &Limits::default());
         assert!(read.is_err(), "accident {index} went unnoticed");
         if index % 16 == 0 {
             fs::write(&path, &damaged).expect("room for a file");
@@ -199,7 +199,7 @@ pub fn exercise(filter: &mut Keyed<AnyFilter>, random: &mut Random, queries: usi
 /// Reads hostile bytes with every check and, where they pass the structural ones, without: both
 /// must end in an error or in a filter that works. What all checks let through is canonical.
 pub fn survive(bytes: &[u8], random: &mut Random, queries: usize) {
-    if let Ok(mut filter) = Keyed::<AnyFilter>::read(bytes, &Limits::default()) {
+    if let Ok(mut filter) = Keyed::<AnyFilter>::read_from(bytes, &Limits::default()) {
         assert!(crate::members::bytes(&filter) == bytes, "read, and written otherwise");
         exercise(&mut filter, random, queries);
     }
@@ -243,8 +243,8 @@ pub fn the_unknown_is_an_error<F: Subject>() {
         let mut parts = sound.clone();
         change(&mut parts);
         let bytes = parts.forge();
-        let any = Keyed::<AnyFilter>::read(&bytes[..], &Limits::default()).expect_err("unknown");
-        let typed = Keyed::<F>::read(&bytes[..], &Limits::default()).expect_err("unknown");
+        let any = Keyed::<AnyFilter>::read_from(&bytes[..], &Limits::default()).expect_err("unknown");
+        let typed = Keyed::<F>::read_from(&bytes[..], &Limits::default()).expect_err("unknown");
         assert_eq!(any.to_string(), typed.to_string());
         any
     };

@@ -1,6 +1,6 @@
 //! A kind that grows promises a rate for every number of keys, and has room for them all.
 
-use tamis::{Goal, Grow, HashId, KeyHash, KeyHasher, Keyed, Settings, Shape};
+use tamis::{BuildOptions, Grow, HashId, KeyHash, KeyHasher, Keyed, Settings, Shape, Sizing};
 
 use crate::keys::Form;
 use crate::members::{bytes, shape};
@@ -80,13 +80,16 @@ pub fn its_figures_are_those_of_its_size<F: Subject + Grow>() {
     for keys in [1000, 1500, 10_000, 33_000, 100_000, 200_000] {
         let members = Form::Integers.hashes(&hasher, filter.len(), keys - filter.len());
         filter.insert_batch(&members).expect("it grows");
-        let figures = F::figures_at(&shape, keys);
+        let figures = shape.figures_at(keys);
         assert_eq!((figures.keys, figures.fpr), (keys, shape.fpr_at(keys)));
         let off = filter.bytes() as f64 / figures.bytes as f64 - 1.0;
         assert!(off.abs() < 0.03, "{keys} keys: {} bytes, not {}", filter.bytes(), figures.bytes);
-        let goal = Goal::KeysFpr { keys: 1000, fpr: 0.01 };
         let members = Form::Integers.hashes(&hasher, 0, keys);
-        let any = F::KIND.build(1, goal, &Settings::default(), &members[..]);
+        let any = F::KIND.build(
+            &Sizing::fpr(0.01).capacity(1000),
+            &mut &members[..],
+            &BuildOptions::new(),
+        );
         let any = any.expect("it grows").figures();
         assert_eq!((any.keys, any.bytes, any.fpr), (keys, filter.bytes(), figures.fpr));
     }

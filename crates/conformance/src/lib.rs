@@ -45,12 +45,12 @@ pub mod window;
 use std::fmt::Debug;
 use std::sync::LazyLock;
 
-use tamis::{Build, Persist, Registered, Settings, Shape, Stored};
+use tamis::{Registered, Settings, Shape};
 
 /// A registered filter: whatever the suite can test.
-pub trait Subject: Build + Persist + Registered + Stored + Clone + PartialEq + Debug {}
+pub trait Subject: Registered + Debug {}
 
-impl<F: Build + Persist + Registered + Stored + Clone + PartialEq + Debug> Subject for F {}
+impl<F: Registered + Debug> Subject for F {}
 
 /// How much is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +93,7 @@ impl Effort {
 /// How often to repeat what is to be repeated so often. A kind that searches for its filter takes
 /// hundreds of times as long to build: it gets a hundredth.
 pub fn repeats<F: Subject>(times: u64) -> u64 {
-    if F::KIND == tamis::Kind::Sat { times.div_ceil(100) } else { times }
+    if F::KIND.is_slow_to_build() { times.div_ceil(100) } else { times }
 }
 
 /// Ways to set up a kind: its usual one, and each setting at each of these values that it takes.
@@ -103,7 +103,7 @@ pub fn variants<S: Shape>() -> Vec<Settings> {
     for setting in S::SETTINGS {
         for value in values {
             let mut settings = Settings::default();
-            settings.set(setting.name, value.to_string());
+            settings.set(setting.name, value);
             if S::fit_with(1000, 0.05, &settings).is_ok() {
                 variants.push(settings);
             }
@@ -146,7 +146,7 @@ macro_rules! suite {
         }
     )* };
 
-    (@can insert $type:ident) => {
+    (@can Insert $type:ident) => {
         mod insert {
             $crate::suite!(@tests operations $type
                 random_operations_agree_with_the_oracle
@@ -155,24 +155,24 @@ macro_rules! suite {
                 inserting_is_building);
         }
     };
-    (@can remove $type:ident) => {
+    (@can Remove $type:ident) => {
         mod remove {
             $crate::suite!(@tests operations $type what_is_removed_is_gone);
         }
     };
-    (@can count $type:ident) => {
+    (@can Count $type:ident) => {
         mod count {
             $crate::suite!(@tests operations $type counts_are_never_under);
         }
     };
-    (@can merge $type:ident) => {
+    (@can Merge $type:ident) => {
         mod merge {
             $crate::suite!(@tests operations $type
                 a_merged_filter_has_the_members_of_both
                 unlike_filters_do_not_merge);
         }
     };
-    (@can map $type:ident) => {
+    (@can Map $type:ident) => {
         mod map {
             $crate::suite!(@tests maps $type
                 every_key_gets_its_value
@@ -183,7 +183,7 @@ macro_rules! suite {
                 random_sets_agree_with_a_map);
         }
     };
-    (@can adapt $type:ident) => {
+    (@can Adapt $type:ident) => {
         mod adapt {
             $crate::suite!(@tests adapt $type
                 what_got_in_once_does_not_again
@@ -193,7 +193,7 @@ macro_rules! suite {
                 suspects_are_all_that_matter);
         }
     };
-    (@can grow $type:ident) => {
+    (@can Grow $type:ident) => {
         mod grow {
             $crate::suite!(@tests grow $type
                 the_rate_is_kept_at_every_size
@@ -201,7 +201,7 @@ macro_rules! suite {
                 its_figures_are_those_of_its_size);
         }
     };
-    (@can window $type:ident) => {
+    (@can Window $type:ident) => {
         mod window {
             $crate::suite!(@tests window $type
                 no_key_of_the_window_is_denied
@@ -213,14 +213,14 @@ macro_rules! suite {
                 a_crowd_is_not_denied);
         }
     };
-    (@can overfill $type:ident) => {
+    (@can Overfill $type:ident) => {
         mod overfill {
             $crate::suite!(@tests operations $type
                 past_its_keys_it_goes_on
                 copies_end_in_full_or_are_taken);
         }
     };
-    (@can static $type:ident) => {
+    (@can Static $type:ident) => {
         mod statics {
             $crate::suite!(@tests statics $type
                 order_and_copies_do_not_show
@@ -229,7 +229,7 @@ macro_rules! suite {
                 any_number_of_keys_is_placed);
         }
     };
-    (@can set_ops $type:ident) => {
+    (@can SetOps $type:ident) => {
         mod set_ops {
             $crate::suite!(@tests operations $type
                 merging_is_building_the_union

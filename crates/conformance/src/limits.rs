@@ -138,7 +138,7 @@ pub fn what_does_not_fit_in_memory_is_an_error<F: Subject>() {
 /// A reader that allows less than the file asks for says so; with just enough it reads.
 pub fn readers_keep_their_limit<F: Subject>() {
     let file = golden(F::KIND);
-    let read = |bytes| Keyed::<F>::read(&file[..], &Limits { bytes });
+    let read = |bytes| Keyed::<F>::read_from(&file[..], &Limits { bytes });
     for bytes in [0, 1, 64, file.len() as u64 - 1] {
         let error = read(bytes).expect_err("more than it allows");
         assert!(

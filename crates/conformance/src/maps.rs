@@ -37,7 +37,7 @@ fn try_build<F: Subject + Map>(
         settings.set("value_bits", bits.unwrap_or(widest).to_string());
         solve(Goal::KeysFpr { keys, fpr }, &settings)
     };
-    F::build_map(&BuildOptions::new().with_threads(threads), fit, entries)
+    F::build_map_with(&BuildOptions::new().threads(threads), fit, entries)
 }
 
 fn build<F: Subject + Map>(fpr: f64, entries: &[(KeyHash, u64)]) -> F {
@@ -74,7 +74,7 @@ pub fn every_key_gets_its_value<F: Subject + Map>() {
                     all(&filter, &entries, "after building");
                     let keyed = Keyed::new(hasher(), filter);
                     let written = bytes(&keyed);
-                    let read = Keyed::<F>::read(&written[..], &Limits::default());
+                    let read = Keyed::<F>::read_from(&written[..], &Limits::default());
                     all(read.expect("what was just written").filter(), &entries, "after reading");
                     let threads: F = try_build(fpr, None, 3, &entries).expect("as on one");
                     assert!(bytes(&Keyed::new(hasher(), threads)) == written, "threads show");
@@ -216,7 +216,7 @@ pub fn random_sets_agree_with_a_map<F: Subject + Map>() {
             match random.below(100_000) {
                 0 => {
                     let written = bytes(&Keyed::new(hasher(), filter));
-                    let read = Keyed::<F>::read(&written[..], &Limits::default());
+                    let read = Keyed::<F>::read_from(&written[..], &Limits::default());
                     filter = read.expect("what was just written").into_parts().1;
                 }
                 1..50_000 => {

@@ -1,7 +1,10 @@
 //! No member is denied, however it is asked for and whatever it hashes to.
 
 use tamis::plan::solve;
-use tamis::{Capability, Error, Goal, HashId, KeyHash, KeyHasher, Keyed, Limits, Settings, Shape};
+use tamis::{
+    BuildOptions, Capability, Error, Goal, HashId, KeyHash, KeyHasher, Keyed, Limits, Settings, Shape,
+    given,
+};
 
 use crate::keys::{Form, ORIGINS, extremes};
 use crate::{Effort, Subject, repeats, variants};
@@ -16,9 +19,9 @@ pub fn shape<F: Subject>(keys: u64, fpr: f64, settings: &Settings) -> Option<F::
 }
 
 /// The bytes of the file.
-pub fn bytes<F: tamis::Stored>(filter: &Keyed<F>) -> Vec<u8> {
+pub fn bytes<F: tamis::Persist>(filter: &Keyed<F>) -> Vec<u8> {
     let mut bytes = Vec::new();
-    filter.write(&mut bytes).expect("a vector takes all");
+    filter.write_to(&mut bytes).expect("a vector takes all");
     bytes
 }
 
@@ -43,7 +46,7 @@ fn never_denied<F: Subject>(
     all(&filter, members, "after building");
     let filter = Keyed::new(hasher, filter);
     let written = bytes(&filter);
-    let read = Keyed::<F>::read(&written[..], &Limits::default()).expect("what was just written");
+    let read = Keyed::<F>::read_from(&written[..], &Limits::default()).expect("what was just written");
     assert_eq!(read, filter);
     all(read.filter(), members, "after reading");
     if on_disk {
@@ -147,7 +150,7 @@ pub fn degenerate_hashes_end_and_are_found<F: Subject>() {
         for members in &sets {
             match F::build(shape.clone(), &members[..]) {
                 Ok(filter) => all(&filter, members, "though it was built"),
-                Err(error) => assert!(matches!(error, Error::Full { .. }), "{error}"),
+                Err(error) => assert!(matches!(error, Error::Capacity { .. }), "{error}"),
             }
         }
         let empty = F::build(shape, &[][..]).expect("nothing fits");
@@ -162,7 +165,7 @@ pub fn any_number_of_threads_makes_the_same_bytes<F: Subject>() {
         let shape = shape::<F>(keys, 0.01, &Settings::default()).expect("1 % is within reach");
         let members = Form::Integers.hashes(&hasher, 0, keys);
         let build = |threads| {
-            let filter = F::build_on(threads, shape.clone(), &members[..]);
+            let filter = build(threads, shape.clone(), &members);
             bytes(&Keyed::new(hasher, filter.expect("as many keys as it is for")))
         };
         let one = build(1);
@@ -182,18 +185,23 @@ pub fn more_keys_than_it_is_for_are_refused<F: Subject>() {
         // A table may take a key for one that it has: a few more make sure.
         let members = Form::Integers.hashes(&hasher, 0, keys + 1 + keys / 100);
         for threads in [1, 3] {
-            match F::build_on(threads, shape.clone(), &members[..]) {
+            match build(threads, shape.clone(), &members) {
                 Ok(filter) if goes_on => {
                     all(&filter, &members, "past the keys it is for");
                 }
                 Ok(filter) if F::KIND.can(Capability::Window) => {
                     all(&filter, &members[members.len() - keys as usize..], "of the last keys");
                 }
-                Err(Error::Full { keys: told }) if !goes_on => {
+                Err(Error::Capacity { capacity: told }) if !goes_on => {
                     assert_eq!(told, shape.figures().keys);
                 }
                 other => panic!("{keys} keys and more on {threads} threads: {:?}", other.err()),
             }
         }
     }
+}
+
+/// Builds on this many threads.
+fn build<F: Subject>(threads: usize, shape: F::Shape, keys: &[KeyHash]) -> Result<F, Error> {
+    F::build_with(&BuildOptions::new().threads(threads), given(shape), keys)
 }

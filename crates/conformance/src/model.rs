@@ -135,7 +135,7 @@ impl Model {
                 truth.insert(key);
                 *used += 1;
             }
-            Err(Error::Full { keys }) => {
+            Err(Error::Capacity { capacity: keys }) => {
                 assert_eq!(keys, self.capacity);
                 // Where copies take a slot each, and few slots will do, they may run out early.
                 let copies = self.kind.can(Capability::Remove)
@@ -177,7 +177,7 @@ impl Model {
                 truth.merge(&other.truth);
                 *used += other.used;
             }
-            Err(Error::Full { keys }) => {
+            Err(Error::Capacity { capacity: keys }) => {
                 assert!(*used + other.used > keys, "no room for {} and {used}", other.used);
                 assert_eq!(Some(&*filter), before.as_ref(), "changed, though it did not merge");
             }
@@ -203,7 +203,7 @@ impl Model {
     fn reread(&mut self, side: usize) {
         let filter = Keyed::new(self.hasher, self.sides[side].filter.clone());
         let written = bytes(&filter);
-        let read = Keyed::<AnyFilter>::read(&written[..], &Limits::default());
+        let read = Keyed::<AnyFilter>::read_from(&written[..], &Limits::default());
         let read = read.unwrap_or_else(|error| panic!("what was written is refused: {error}"));
         assert_eq!(read, filter);
         assert!(bytes(&read) == written, "other bytes the second time");

@@ -7,7 +7,7 @@
 //! with `q` no larger than the number of keys the excess is a percent or two, and the binomial
 //! bounds mean what they say. So: many seeds, few probes each.
 
-use tamis::plan::Shape;
+use tamis::Shape;
 use tamis::{HashId, KeyHasher, Settings};
 
 use crate::keys::{Form, Random};

@@ -22,8 +22,8 @@ pub fn order_and_copies_do_not_show<F: Subject + Static>() {
             let mut members = Form::Integers.hashes(&hasher, 0, keys);
             let fit = |keys| solve::<F::Shape>(Goal::KeysFpr { keys, fpr: 0.01 }, &settings);
             let build = |threads, members: &[KeyHash]| {
-                let means = BuildOptions::new().with_threads(threads);
-                F::build_fitting(&means, fit, members).expect("there is a shape")
+                let means = BuildOptions::new().threads(threads);
+                F::build_with(&means, fit, members).expect("there is a shape")
             };
             let once = build(1, &members);
             assert_eq!((once.len(), once.shape().keys()), (keys, keys));
@@ -72,9 +72,9 @@ pub fn progress_ends_with_all_keys<F: Subject + Static>() {
             assert_eq!(now.keys, KEYS);
             assert!(placed.swap(now.placed, Ordering::Relaxed) <= now.placed, "it went back");
         };
-        let means = BuildOptions::new().with_threads(threads).on_progress(&watcher);
+        let means = BuildOptions::new().threads(threads).on_progress(&watcher);
         let fit = |keys| solve(Goal::KeysFpr { keys, fpr: 0.01 }, &Settings::default());
-        F::build_fitting(&means, fit, &members[..]).expect("there is a shape");
+        F::build_with(&means, fit, &members[..]).expect("there is a shape");
         assert_eq!(placed.into_inner(), KEYS);
     }
 }

@@ -20,7 +20,7 @@ fn every_kept_corrupt_file_is_refused_in_one_line() {
             continue;
         }
         let bytes = fs::read(&path).expect("a readable file");
-        let read = Keyed::<AnyFilter>::read(&bytes[..], &Limits::default()).err();
+        let read = Keyed::<AnyFilter>::read_from(&bytes[..], &Limits::default()).err();
         let opened = Keyed::<AnyFilter>::open_verified(&path).err();
         for error in [read, opened] {
             let told = error.unwrap_or_else(|| panic!("{} is taken", path.display())).to_string();

@@ -126,7 +126,7 @@ pub(crate) fn save_shard<F: Stored>(
     let Made { filter, turn } = made;
     let mut bytes = to_bytes([generation, number as u64, turn]);
     let keyed = Keyed::new(hasher, filter);
-    let written = keyed.write(&mut bytes).map_err(Error::from);
+    let written = keyed.write_to(&mut bytes).map_err(Error::from);
     (Made { filter: keyed.into_parts().1, turn }, written.map(|()| bytes))
 }
 
@@ -142,7 +142,7 @@ pub(crate) fn read_shard<F: Stored>(
     if words[..2] != [generation, number as u64] {
         return Err("it is of another time or another part".into());
     }
-    let keyed = Keyed::<F>::read(file, &Limits::default()).map_err(|error| error.to_string())?;
+    let keyed = Keyed::<F>::read_from(file, &Limits::default()).map_err(|error| error.to_string())?;
     if keyed.hasher() != hasher {
         return Err("it is of another dictionary".into());
     }

@@ -1,464 +1,742 @@
-//! A filter whose kind is known only when the program runs: what the command line holds.
+//! A filter whose kind is known only at run time.
 //!
-//! [`define_kinds!`] turns the registry's lines into [`Kind`], [`AnyFilter`] and a check that
-//! every capability that is claimed is there: a line that says `remove` over a type without
-//! [`Remove`](crate::Remove) does not compile.
+//! The registry's macros emit the enum [`AnyFilter`], the macros [`dispatch!`] and [`dispatch_kind!`], and
+//! an implementation of [`Registered`] for each type, with one accessor for each of its capabilities. A
+//! line that claims a capability whose trait is missing does not compile. Everything else in this file
+//! is ordinary Rust.
 
-/// Called once, in `filters/mod.rs`, with the registry's lines.
-macro_rules! define_kinds {
-    ($( $id:literal $file:ident $type:ident { $($can:ident)* } $paper:literal; )*) => {
-        $( pub use $file::$type; )*
+use core::ops::RangeInclusive;
 
-        /// The kinds of filter.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        #[repr(u16)]
-        pub enum Kind { $(
-            #[doc = concat!("[`", stringify!($type), "`]")]
-            $type = $id,
-        )* }
+use tamis_format::{Reader, Writer};
 
-        impl Kind {
-            /// All of them, in the registry's order.
-            pub const ALL: &'static [Self] = &[ $( Self::$type, )* ];
+use crate::capability::Capability;
+use crate::error::Error;
+use crate::filters::*;
+use crate::hash::KeyHash;
+use crate::kind::Kind;
+use crate::options::BuildOptions;
+use crate::settings::{Setting, Settings};
+use crate::shape::{Figures, Goal, Shape, solve};
+use crate::sizing::Sizing;
+use crate::source::{EntrySource, KeySource};
+use crate::traits::sealed::Sealed;
+use crate::traits::*;
 
-            /// Its number in files.
-            pub fn id(self) -> u16 {
-                self as u16
-            }
+/// A filter type with a line in the registry.
+///
+/// Its methods are what [`AnyFilter`] needs of a concrete type: accessors of capabilities, which return
+/// `None` unless the registry's line names the capability. The trait is sealed.
+pub trait Registered: Build + Persist + Clone + PartialEq + Into<AnyFilter> {
+    /// Its kind.
+    const KIND: Kind;
 
-            /// The one with this number.
-            pub fn from_id(id: u16) -> Result<Self, Error> {
-                match id {
-                    $( $id => Ok(Self::$type), )*
-                    _ => Err(Error::Unknown { what: "filter", name: id.to_string() }),
-                }
-            }
+    /// Returns the filter in `any`, if it is of this type.
+    fn from_any(any: &AnyFilter) -> Option<&Self>;
 
-            /// Its name: that of its file, its module and its command-line value.
-            pub fn name(self) -> &'static str {
-                match self { $( Self::$type => stringify!($file), )* }
-            }
+    /// Returns the filter as one that inserts.
+    fn as_insert_mut(&mut self) -> Option<&mut dyn Insert> {
+        None
+    }
 
-            /// Who first described it.
-            pub fn paper(self) -> &'static str {
-                match self { $( Self::$type => $paper, )* }
-            }
+    /// Returns the filter as one that removes.
+    fn as_remove_mut(&mut self) -> Option<&mut dyn Remove> {
+        None
+    }
 
-            /// What it can do beyond answering.
-            pub fn capabilities(self) -> &'static [Capability] {
-                match self { $( Self::$type => &[ $( define_kinds!(@capability $can), )* ], )* }
-            }
+    /// Returns the filter as one that counts.
+    fn as_count(&self) -> Option<&dyn Count> {
+        None
+    }
 
-            /// What can be set about it beyond keys and rate.
-            pub fn settings(self) -> &'static [Setting] {
-                match self { $( Self::$type => <$type as Filter>::Shape::SETTINGS, )* }
-            }
+    /// Returns the filter as a map.
+    fn as_map(&self) -> Option<&dyn Map> {
+        None
+    }
 
-            /// What a filter of this kind would promise for `goal`.
-            pub fn plan(self, goal: Goal, settings: &Settings) -> Result<Figures, Error> {
-                match self { $(
-                    Self::$type => {
-                        solve::<<$type as Filter>::Shape>(goal, settings).map(|shape| shape.figures())
-                    }
-                )* }
-            }
+    /// Returns the filter as a map whose values can change.
+    fn as_map_mut(&mut self) -> Option<&mut dyn Map> {
+        None
+    }
 
-            /// What it would promise once it holds so many keys, where the kind grows: see
-            /// [`Grow::figures_at`].
-            #[allow(unused_variables)]
-            pub fn plan_grown(
-                self,
-                goal: Goal,
-                settings: &Settings,
-                keys: u64,
-            ) -> Result<Figures, Error> {
-                match self { $(
-                    Self::$type => define_kinds!(@if grow in [$($can)*] {
-                        Ok($type::figures_at(&solve(goal, settings)?, keys))
-                    } $type Grow),
-                )* }
-            }
+    /// Returns the filter as a window.
+    fn as_window(&self) -> Option<&dyn Window> {
+        None
+    }
 
-            /// Builds one for `goal`.
-            pub fn build(
-                self,
-                threads: usize,
-                goal: Goal,
-                settings: &Settings,
-                keys: impl KeySource,
-            ) -> Result<AnyFilter, Error> {
-                match self { $(
-                    Self::$type => $type::build_on(threads, solve(goal, settings)?, keys).map(AnyFilter::$type),
-                )* }
-            }
+    /// Returns the filter as a window that takes keys.
+    fn as_window_mut(&mut self) -> Option<&mut dyn Window> {
+        None
+    }
 
-            /// Builds one, where the kind is static, for the goal that `goal` makes of the number
-            /// of distinct keys: see [`Static::build_fitting`].
-            #[allow(unused_variables)]
-            pub fn build_fitting(
-                self,
-                means: &BuildOptions<'_>,
-                goal: impl FnOnce(u64) -> Result<Goal, Error>,
-                settings: &Settings,
-                keys: impl KeySource,
-            ) -> Result<AnyFilter, Error> {
-                match self { $(
-                    Self::$type => define_kinds!(@if static in [$($can)*] {
-                        let fit = |keys| solve(goal(keys)?, settings);
-                        $type::build_fitting(means, fit, keys).map(AnyFilter::$type)
-                    } $type Static),
-                )* }
-            }
+    /// Returns the filter as one that adapts.
+    fn as_adapt(&self) -> Option<&dyn Adapt> {
+        None
+    }
 
-            /// Builds one, where the kind can give keys values, for the goal that `goal` makes of
-            /// the number of distinct keys: see [`Map::build_map`]. Values are as wide as the
-            /// widest, unless the setting `value_bits` says how wide.
-            #[allow(unused_variables)]
-            pub fn build_map(
-                self,
-                means: &BuildOptions<'_>,
-                goal: impl FnOnce(u64) -> Result<Goal, Error>,
-                settings: &Settings,
-                entries: impl EntrySource,
-            ) -> Result<AnyFilter, Error> {
-                match self { $(
-                    Self::$type => define_kinds!(@if map in [$($can)*] {
-                        let fit = |keys, bits: u32| {
-                            let mut settings = settings.clone();
-                            settings.set_default("value_bits", bits.to_string());
-                            solve(goal(keys)?, &settings)
-                        };
-                        $type::build_map(means, fit, entries).map(AnyFilter::$type)
-                    } $type Map),
-                )* }
-            }
+    /// Returns the filter as one that adapts, to change it.
+    fn as_adapt_mut(&mut self) -> Option<&mut dyn Adapt> {
+        None
+    }
 
-            /// Reads one from an opened container, whose header names the kind.
-            pub fn read(self, from: &mut Reader) -> Result<AnyFilter, Error> {
-                let filter = match self { $( Self::$type => $type::read(from).map(AnyFilter::$type)?, )* };
-                from.finish()?;
-                Ok(filter)
-            }
+    /// Returns [`Merge::merge`].
+    fn merge_fn() -> Option<fn(&mut Self, &Self) -> Result<(), Error>> {
+        None
+    }
+
+    /// Returns [`SetOps::intersect`].
+    fn intersect_fn() -> Option<fn(&mut Self, &Self) -> Result<(), Error>> {
+        None
+    }
+
+    /// Returns [`SetOps::similarity`].
+    fn similarity_fn() -> Option<fn(&Self, &Self) -> Result<f64, Error>> {
+        None
+    }
+
+    /// Returns [`SetOps::cardinality`].
+    fn cardinality_fn() -> Option<fn(&Self) -> f64> {
+        None
+    }
+
+    /// Returns a function that builds a map.
+    fn build_map_fn() -> Option<BuildMapFn<Self>> {
+        None
+    }
+
+    /// Returns a function that builds against a deny list.
+    fn build_denying_fn() -> Option<BuildDenyingFn<Self>> {
+        None
+    }
+
+    /// Checks at compile time that the type implements a trait without methods of its own.
+    #[doc(hidden)]
+    fn check_markers() {}
+}
+
+/// A function that builds a map: see [`Registered::build_map_fn`].
+pub type BuildMapFn<F> = fn(&Sizing, &mut dyn EntrySource, &BuildOptions<'_>) -> Result<F, Error>;
+/// A function that builds against a deny list: see [`Registered::build_denying_fn`].
+pub type BuildDenyingFn<F> =
+    fn(&Sizing, &mut dyn KeySource, &mut dyn KeySource, &BuildOptions<'_>) -> Result<F, Error>;
+
+/// The methods of [`Registered`] that a capability overrides.
+macro_rules! accessors {
+    (Insert) => {
+        fn as_insert_mut(&mut self) -> Option<&mut dyn Insert> {
+            Some(self)
+        }
+    };
+    (Remove) => {
+        fn as_remove_mut(&mut self) -> Option<&mut dyn Remove> {
+            Some(self)
+        }
+    };
+    (Count) => {
+        fn as_count(&self) -> Option<&dyn Count> {
+            Some(self)
+        }
+    };
+    (Merge) => {
+        fn merge_fn() -> Option<fn(&mut Self, &Self) -> Result<(), Error>> {
+            Some(Merge::merge)
+        }
+    };
+    (SetOps) => {
+        fn intersect_fn() -> Option<fn(&mut Self, &Self) -> Result<(), Error>> {
+            Some(SetOps::intersect)
         }
 
-        $( impl Registered for $type { const KIND: Kind = Kind::$type; } )*
+        fn similarity_fn() -> Option<fn(&Self, &Self) -> Result<f64, Error>> {
+            Some(SetOps::similarity)
+        }
 
-        /// A filter of any kind.
+        fn cardinality_fn() -> Option<fn(&Self) -> f64> {
+            Some(SetOps::cardinality)
+        }
+    };
+    (Map) => {
+        fn as_map(&self) -> Option<&dyn Map> {
+            Some(self)
+        }
+
+        fn as_map_mut(&mut self) -> Option<&mut dyn Map> {
+            Some(self)
+        }
+
+        fn build_map_fn() -> Option<BuildMapFn<Self>> {
+            Some(build_map)
+        }
+    };
+    (Deny) => {
+        fn build_denying_fn() -> Option<BuildDenyingFn<Self>> {
+            Some(build_denying)
+        }
+    };
+    (Window) => {
+        fn as_window(&self) -> Option<&dyn Window> {
+            Some(self)
+        }
+
+        fn as_window_mut(&mut self) -> Option<&mut dyn Window> {
+            Some(self)
+        }
+    };
+    (Adapt) => {
+        fn as_adapt(&self) -> Option<&dyn Adapt> {
+            Some(self)
+        }
+
+        fn as_adapt_mut(&mut self) -> Option<&mut dyn Adapt> {
+            Some(self)
+        }
+    };
+    // Capabilities without methods of their own: no kind has two of them.
+    ($marker:ident) => {
+        fn check_markers() {
+            fn is<F: $marker>() {}
+            is::<Self>();
+        }
+    };
+}
+
+macro_rules! define_any {
+    ($( $id:literal $file:ident $type:ident { $($can:ident)* } $paper:literal; )*) => {
+        /// A filter of any kind. It has every operation of every kind; one that its kind lacks is
+        /// [`Error::Unsupported`].
         #[derive(Clone, Debug, PartialEq)]
+        #[non_exhaustive]
         pub enum AnyFilter { $(
             #[doc = concat!("A [`", stringify!($type), "`].")]
             $type($type),
         )* }
 
-        impl AnyFilter {
-            /// Which kind it is.
-            pub fn kind(&self) -> Kind {
-                match self { $( Self::$type(_) => Kind::$type, )* }
-            }
+        $(
+            impl Sealed for $type {
+                fn sealed_kind(&self) -> Kind {
+                    Kind::$type
+                }
 
-            /// Whether the key may be a member. *No* is certain.
-            #[inline]
-            pub fn contains(&self, key: KeyHash) -> bool {
-                match self { $( Self::$type(filter) => filter.contains(key), )* }
-            }
-
-            /// Answers many keys at once: see [`Filter::contains_batch`].
-            pub fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
-                match self { $( Self::$type(filter) => filter.contains_batch(keys, out), )* }
-            }
-
-            /// Keys in it: see [`Filter::len`].
-            pub fn len(&self) -> u64 {
-                match self { $( Self::$type(filter) => filter.len(), )* }
-            }
-
-            /// Whether it has no keys.
-            pub fn is_empty(&self) -> bool {
-                self.len() == 0
-            }
-
-            /// What its shape promises; of a kind that grows, at the size that it has, once that is
-            /// past its first.
-            pub fn figures(&self) -> Figures {
-                self.grown_figures().unwrap_or_else(|_| match self { $(
-                    Self::$type(filter) => filter.shape().figures(),
-                )* })
-            }
-
-            #[allow(unused_variables)]
-            fn grown_figures(&self) -> Result<Figures, Error> {
-                match self { $(
-                    Self::$type(filter) => define_kinds!(@if grow in [$($can)*] {
-                        let keys = filter.shape().keys();
-                        let figures = $type::figures_at(filter.shape(), filter.len().max(keys));
-                        Ok(if filter.len() < keys { figures } else {
-                            Figures { bytes: filter.bytes(), ..figures }
-                        })
-                    } $type Grow),
-                )* }
-            }
-
-            /// The rate to expect with the keys that are in it now.
-            pub fn fpr(&self) -> f64 {
-                match self { $( Self::$type(filter) => filter.shape().fpr_at(filter.len()), )* }
-            }
-
-            /// Its sections: see [`Persist::write`].
-            pub fn write<'a>(&'a self, to: &mut Writer<'a>) {
-                match self { $( Self::$type(filter) => filter.write(to), )* }
-            }
-
-            /// Looks at every word: see [`Persist::validate`].
-            pub fn validate(&self) -> Result<(), Error> {
-                match self { $( Self::$type(filter) => filter.validate(), )* }
-            }
-
-            /// Adds a key, where the kind can.
-            pub fn insert(&mut self, key: KeyHash) -> Result<(), Error> {
-                self.insert_batch(&[key])
-            }
-
-            /// Adds keys, where the kind can: see [`Insert::insert_batch`].
-            #[allow(unused_variables)]
-            pub fn insert_batch(&mut self, keys: &[KeyHash]) -> Result<(), Error> {
-                match self { $(
-                    Self::$type(filter) => define_kinds!(@if insert in [$($can)*] {
-                        let inserted = filter.insert_batch(keys);
-                        inserted.map_err(|Full| Error::Full { keys: filter.shape().keys() })
-                    } $type Insert),
-                )* }
-            }
-
-            /// Removes a key, where the kind can: see [`Remove::remove`].
-            #[allow(unused_variables)]
-            pub fn remove(&mut self, key: KeyHash) -> Result<bool, Error> {
-                match self { $(
-                    Self::$type(filter) => {
-                        define_kinds!(@if remove in [$($can)*] { Ok(filter.remove(key)) } $type Remove)
-                    }
-                )* }
-            }
-
-            /// How often a key is in, where the kind can tell: see [`Count::count`].
-            #[allow(unused_variables)]
-            pub fn count(&self, key: KeyHash) -> Result<u64, Error> {
-                match self { $(
-                    Self::$type(filter) => {
-                        define_kinds!(@if count in [$($can)*] { Ok(filter.count(key)) } $type Count)
-                    }
-                )* }
-            }
-
-            /// The largest count that can be told, where the kind counts.
-            #[allow(unused_variables)]
-            pub fn count_limit(&self) -> Result<u64, Error> {
-                match self { $(
-                    Self::$type(filter) => {
-                        define_kinds!(@if count in [$($can)*] { Ok(filter.count_limit()) } $type Count)
-                    }
-                )* }
-            }
-
-            /// A key's value, where the kind has values: see [`Map::get`].
-            #[allow(unused_variables)]
-            pub fn get(&self, key: KeyHash) -> Result<Option<u64>, Error> {
-                match self { $(
-                    Self::$type(filter) => {
-                        define_kinds!(@if map in [$($can)*] { Ok(filter.get(key)) } $type Map)
-                    }
-                )* }
-            }
-
-            /// The values of many keys, where the kind has values: see [`Map::get_batch`].
-            #[allow(unused_variables)]
-            pub fn get_batch(&self, keys: &[KeyHash], out: &mut [Option<u64>]) -> Result<(), Error> {
-                match self { $(
-                    Self::$type(filter) => {
-                        define_kinds!(@if map in [$($can)*] {
-                            filter.get_batch(keys, out);
-                            Ok(())
-                        } $type Map)
-                    }
-                )* }
-            }
-
-            /// Gives a key another value, where the kind has values: see [`Map::set`].
-            #[allow(unused_variables)]
-            pub fn set(&mut self, key: KeyHash, value: u64) -> Result<Option<u64>, Error> {
-                match self { $(
-                    Self::$type(filter) => {
-                        define_kinds!(@if map in [$($can)*] { filter.set(key, value) } $type Map)
-                    }
-                )* }
-            }
-
-            /// Bits of a value, where the kind has values.
-            #[allow(unused_variables)]
-            pub fn value_bits(&self) -> Result<u32, Error> {
-                match self { $(
-                    Self::$type(filter) => {
-                        define_kinds!(@if map in [$($can)*] { Ok(filter.value_bits()) } $type Map)
-                    }
-                )* }
-            }
-
-            /// Where members lie that a repair must know, where the kind adapts: see
-            /// [`Adapt::suspects`].
-            #[allow(unused_variables)]
-            pub fn suspects(&self, key: KeyHash) -> Result<RangeInclusive<u64>, Error> {
-                match self { $(
-                    Self::$type(filter) => {
-                        define_kinds!(@if adapt in [$($can)*] { Ok(filter.suspects(key)) } $type Adapt)
-                    }
-                )* }
-            }
-
-            /// Makes it deny a stranger, where the kind adapts: see [`Adapt::adapt`].
-            #[allow(unused_variables)]
-            pub fn adapt(&mut self, stranger: KeyHash, members: &[KeyHash]) -> Result<Repair, Error> {
-                match self { $(
-                    Self::$type(filter) => define_kinds!(@if adapt in [$($can)*] {
-                        Ok(filter.adapt(stranger, members))
-                    } $type Adapt),
-                )* }
-            }
-
-            /// What is to be renewed, where the kind adapts: see [`Adapt::due`].
-            pub fn due(&self) -> Result<Option<RangeInclusive<u64>>, Error> {
-                #[allow(unused_variables)]
-                match self { $(
-                    Self::$type(filter) => {
-                        define_kinds!(@if adapt in [$($can)*] { Ok(filter.due()) } $type Adapt)
-                    }
-                )* }
-            }
-
-            /// Renews these members, where the kind adapts: see [`Adapt::renew`].
-            #[allow(unused_variables)]
-            pub fn renew(&mut self, members: &[KeyHash]) -> Result<(), Error> {
-                match self { $(
-                    Self::$type(filter) => define_kinds!(@if adapt in [$($can)*] {
-                        filter.renew(members);
-                        Ok(())
-                    } $type Adapt),
-                )* }
-            }
-
-            /// Takes keys and lets go of old ones, where the kind has a window: see
-            /// [`Window::push_batch`].
-            #[allow(unused_variables)]
-            pub fn push_batch(&mut self, keys: &[KeyHash], seen: &mut [bool]) -> Result<(), Error> {
-                match self { $(
-                    Self::$type(filter) => define_kinds!(@if window in [$($can)*] {
-                        filter.push_batch(keys, seen);
-                        Ok(())
-                    } $type Window),
-                )* }
-            }
-
-            /// Tells the time, where the kind has a window: see [`Window::advance`].
-            #[allow(unused_variables)]
-            pub fn advance(&mut self, now: u64) -> Result<(), Error> {
-                match self { $(
-                    Self::$type(filter) => define_kinds!(@if window in [$($can)*] {
-                        filter.advance(now);
-                        Ok(())
-                    } $type Window),
-                )* }
-            }
-
-            /// Takes in the keys of `other`, where the kind can: see [`Merge::merge`].
-            #[allow(unused_variables)]
-            pub fn merge(&mut self, other: &Self) -> Result<(), Error> {
-                match (self, other) {
-                    $( (Self::$type(filter), Self::$type(other)) => {
-                        define_kinds!(@if merge in [$($can)*] { filter.merge(other) } $type Merge)
-                    } )*
-                    #[allow(unreachable_patterns)]
-                    _ => Err(Error::Mismatch { what: "kind" }),
+                fn accepts(kind: Kind) -> bool {
+                    kind == Kind::$type
                 }
             }
 
-            /// Keeps what may be in both, where the kind can: see [`SetOps::intersect`].
-            #[allow(unused_variables)]
-            pub fn intersect(&mut self, other: &Self) -> Result<(), Error> {
-                match (self, other) {
-                    $( (Self::$type(filter), Self::$type(other)) => {
-                        define_kinds!(@if set_ops in [$($can)*] { filter.intersect(other) } $type SetOps)
-                    } )*
-                    #[allow(unreachable_patterns)]
-                    _ => Err(Error::Mismatch { what: "kind" }),
+            impl From<$type> for AnyFilter {
+                fn from(filter: $type) -> Self {
+                    Self::$type(filter)
                 }
             }
 
-            /// Distinct keys, estimated, where the kind can tell: see [`SetOps::cardinality`].
-            #[allow(unused_variables)]
-            pub fn cardinality(&self) -> Result<f64, Error> {
-                match self { $(
-                    Self::$type(filter) => {
-                        define_kinds!(@if set_ops in [$($can)*] { Ok(filter.cardinality()) } $type SetOps)
+            impl Registered for $type {
+                const KIND: Kind = Kind::$type;
+
+                fn from_any(any: &AnyFilter) -> Option<&Self> {
+                    match any {
+                        AnyFilter::$type(filter) => Some(filter),
+                        _ => None,
                     }
-                )* }
-            }
-
-            /// How alike both are, where the kind can tell: see [`SetOps::similarity`].
-            #[allow(unused_variables)]
-            pub fn similarity(&self, other: &Self) -> Result<f64, Error> {
-                match (self, other) {
-                    $( (Self::$type(filter), Self::$type(other)) => {
-                        define_kinds!(@if set_ops in [$($can)*] { filter.similarity(other) } $type SetOps)
-                    } )*
-                    #[allow(unreachable_patterns)]
-                    _ => Err(Error::Mismatch { what: "kind" }),
                 }
+
+                $( accessors!($can); )*
             }
-        }
-
-        const _: () = { $( define_kinds!(@claim build $type); $( define_kinds!(@claim $can $type); )* )* };
-    };
-
-    (@capability insert) => { Capability::Insert };
-    (@capability remove) => { Capability::Remove };
-    (@capability count) => { Capability::Count };
-    (@capability merge) => { Capability::Merge };
-    (@capability set_ops) => { Capability::SetOps };
-    (@capability overfill) => { Capability::Overfill };
-    (@capability grow) => { Capability::Grow };
-    (@capability window) => { Capability::Window };
-    (@capability adapt) => { Capability::Adapt };
-    (@capability static) => { Capability::Static };
-    (@capability map) => { Capability::Map };
-
-    (@claim build $type:ident) => { { const fn is<T: Build + Persist>() {} is::<$type>(); } };
-    (@claim insert $type:ident) => { { const fn is<T: Insert>() {} is::<$type>(); } };
-    (@claim remove $type:ident) => { { const fn is<T: Remove>() {} is::<$type>(); } };
-    (@claim count $type:ident) => { { const fn is<T: Count>() {} is::<$type>(); } };
-    (@claim merge $type:ident) => { { const fn is<T: Merge>() {} is::<$type>(); } };
-    (@claim set_ops $type:ident) => { { const fn is<T: SetOps>() {} is::<$type>(); } };
-    (@claim map $type:ident) => { { const fn is<T: Map>() {} is::<$type>(); } };
-    (@claim grow $type:ident) => { { const fn is<T: Grow>() {} is::<$type>(); } };
-    (@claim window $type:ident) => { { const fn is<T: Window>() {} is::<$type>(); } };
-    (@claim adapt $type:ident) => { { const fn is<T: Adapt>() {} is::<$type>(); } };
-    (@claim static $type:ident) => { { const fn is<T: Static>() {} is::<$type>(); } };
-    (@claim overfill $type:ident) => { { const fn is<T: Overfill>() {} is::<$type>(); } };
-
-    // The body where the capability is among those claimed, a refusal where it is not.
-    (@if insert in [insert $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
-    (@if remove in [remove $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
-    (@if count in [count $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
-    (@if merge in [merge $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
-    (@if set_ops in [set_ops $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
-    (@if map in [map $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
-    (@if grow in [grow $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
-    (@if window in [window $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
-    (@if adapt in [adapt $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
-    (@if static in [static $($rest:ident)*] $body:block $type:ident $name:ident) => { $body };
-    (@if $can:ident in [$other:ident $($rest:ident)*] $body:block $type:ident $name:ident) => {
-        define_kinds!(@if $can in [$($rest)*] $body $type $name)
-    };
-    (@if $can:ident in [] $body:block $type:ident $name:ident) => {
-        Err(Error::Unsupported { kind: Kind::$type, what: Capability::$name })
+        )*
     };
 }
 
-pub(crate) use define_kinds;
+crate::registry!(define_any);
+
+macro_rules! match_any {
+    ([ ($any:expr) $filter:ident ($body:expr) ]
+        $( $id:literal $file:ident $type:ident { $($can:ident)* } $paper:literal; )*) => {
+        match $any { $( AnyFilter::$type($filter) => $body, )* }
+    };
+}
+
+macro_rules! match_kind {
+    ([ ($kind:expr) $filter:ident ($body:expr) ]
+        $( $id:literal $file:ident $type:ident { $($can:ident)* } $paper:literal; )*) => {
+        match $kind { $( Kind::$type => { type $filter = $type; $body } )* }
+    };
+}
+
+/// Evaluates an expression with the concrete filter of an [`AnyFilter`]:
+/// `dispatch!(self, filter => filter.len())`.
+macro_rules! dispatch {
+    ($any:expr, $filter:ident => $body:expr) => {
+        crate::registry!(match_any [ ($any) $filter ($body) ])
+    };
+}
+
+/// Evaluates an expression with the filter type of a [`Kind`]: `dispatch_kind!(self, F => F::build(…))`.
+macro_rules! dispatch_kind {
+    ($kind:expr, $filter:ident => $body:expr) => {
+        crate::registry!(match_kind [ ($kind) $filter ($body) ])
+    };
+}
+
+fn build<F: Registered>(
+    sizing: &Sizing,
+    keys: &mut dyn KeySource,
+    options: &BuildOptions<'_>,
+) -> Result<AnyFilter, Error> {
+    F::build_with(options, |distinct| sizing.shape(distinct), keys).map(Into::into)
+}
+
+fn build_map<F: BuildMap>(
+    sizing: &Sizing,
+    entries: &mut dyn EntrySource,
+    options: &BuildOptions<'_>,
+) -> Result<F, Error> {
+    F::build_map_with(options, |distinct, bits| sizing.map_shape(distinct, bits), entries)
+}
+
+fn build_denying<F: Deny>(
+    sizing: &Sizing,
+    keys: &mut dyn KeySource,
+    denied: &mut dyn KeySource,
+    options: &BuildOptions<'_>,
+) -> Result<F, Error> {
+    F::build_denying(options, |distinct| sizing.shape(distinct), keys, denied)
+}
+
+impl Kind {
+    fn unsupported(self, capability: Capability) -> Error {
+        Error::Unsupported { kind: self, capability }
+    }
+
+    /// Returns its settings beyond keys and rate.
+    pub fn settings(self) -> &'static [Setting] {
+        dispatch_kind!(self, F => <F as Build>::Shape::SETTINGS)
+    }
+
+    /// Returns what a filter of this kind would promise for `goal`.
+    ///
+    /// # Errors
+    /// As [`solve`].
+    pub fn plan(self, goal: Goal, settings: &Settings) -> Result<Figures, Error> {
+        dispatch_kind!(self, F => {
+            solve::<<F as Build>::Shape>(goal, settings).map(|shape| shape.figures())
+        })
+    }
+
+    /// Returns what a filter of a kind that grows, started for `goal`, would promise once it holds `keys`
+    /// keys.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] if the kind does not grow; otherwise as [`solve`].
+    pub fn plan_grown(self, goal: Goal, settings: &Settings, keys: u64) -> Result<Figures, Error> {
+        if !self.can(Capability::Grow) {
+            return Err(self.unsupported(Capability::Grow));
+        }
+        dispatch_kind!(self, F => {
+            solve::<<F as Build>::Shape>(goal, settings).map(|shape| shape.figures_at(keys))
+        })
+    }
+
+    /// Builds a filter of this kind from hashes.
+    ///
+    /// # Errors
+    /// As [`Build::build_with`] and [`solve`].
+    pub fn build(
+        self,
+        sizing: &Sizing,
+        keys: &mut dyn KeySource,
+        options: &BuildOptions<'_>,
+    ) -> Result<AnyFilter, Error> {
+        dispatch_kind!(self, F => build::<F>(sizing, keys, options))
+    }
+
+    /// Builds a map of this kind from hashes and values, which are as wide as the widest unless the
+    /// setting `value_bits` is given.
+    ///
+    /// # Errors
+    /// As [`BuildMap::build_map_with`]; [`Error::Unsupported`] for other kinds.
+    pub fn build_map(
+        self,
+        sizing: &Sizing,
+        entries: &mut dyn EntrySource,
+        options: &BuildOptions<'_>,
+    ) -> Result<AnyFilter, Error> {
+        dispatch_kind!(self, F => match F::build_map_fn() {
+            Some(build) => build(sizing, entries, options).map(Into::into),
+            None => Err(self.unsupported(Capability::Map)),
+        })
+    }
+
+    /// Builds a filter of this kind from hashes, against a deny list.
+    ///
+    /// # Errors
+    /// As [`Deny::build_denying`]; [`Error::Unsupported`] for other kinds.
+    pub fn build_denying(
+        self,
+        sizing: &Sizing,
+        keys: &mut dyn KeySource,
+        denied: &mut dyn KeySource,
+        options: &BuildOptions<'_>,
+    ) -> Result<AnyFilter, Error> {
+        dispatch_kind!(self, F => match F::build_denying_fn() {
+            Some(build) => build(sizing, keys, denied, options).map(Into::into),
+            None => Err(self.unsupported(Capability::Deny)),
+        })
+    }
+}
+
+impl Sealed for AnyFilter {
+    fn sealed_kind(&self) -> Kind {
+        self.kind()
+    }
+
+    fn accepts(_: Kind) -> bool {
+        true
+    }
+}
+
+impl Filter for AnyFilter {
+    #[inline]
+    fn contains(&self, key: KeyHash) -> bool {
+        dispatch!(self, filter => filter.contains(key))
+    }
+
+    fn len(&self) -> u64 {
+        dispatch!(self, filter => filter.len())
+    }
+
+    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
+        dispatch!(self, filter => filter.contains_batch(keys, out));
+    }
+}
+
+impl Persist for AnyFilter {
+    fn write<'a>(&'a self, to: &mut Writer<'a>) {
+        dispatch!(self, filter => filter.write(to));
+    }
+
+    fn read(from: &mut Reader) -> Result<Self, Error> {
+        let kind = Kind::from_id(from.header().kind)?;
+        dispatch_kind!(kind, F => F::read(from).map(Into::into))
+    }
+
+    fn validate(&self) -> Result<(), Error> {
+        dispatch!(self, filter => filter.validate())
+    }
+
+    fn bytes(&self) -> u64 {
+        dispatch!(self, filter => filter.bytes())
+    }
+}
+
+/// Returns the accessor's filter, or [`Error::Unsupported`].
+macro_rules! supported {
+    ($self:ident.$accessor:ident() else $capability:ident) => {{
+        let kind = $self.kind();
+        dispatch!($self, filter => filter.$accessor())
+            .ok_or(Error::Unsupported { kind, capability: Capability::$capability })
+    }};
+}
+
+impl AnyFilter {
+    /// Returns its kind.
+    pub fn kind(&self) -> Kind {
+        dispatch!(self, filter => filter.sealed_kind())
+    }
+
+    /// Returns the number of keys that it is made for.
+    pub fn capacity(&self) -> u64 {
+        dispatch!(self, filter => filter.shape().keys())
+    }
+
+    /// Returns what its shape promises; of a kind that has grown, at the size that it has.
+    pub fn figures(&self) -> Figures {
+        if !self.kind().can(Capability::Grow) {
+            return dispatch!(self, filter => filter.shape().figures());
+        }
+        let (len, capacity) = (self.len(), self.capacity());
+        let figures = dispatch!(self, filter => filter.shape().figures_at(len.max(capacity)));
+        if len < capacity { figures } else { Figures { bytes: self.bytes(), ..figures } }
+    }
+
+    /// Returns the expected false positive rate with the keys that are in it now.
+    pub fn fpr(&self) -> f64 {
+        dispatch!(self, filter => filter.shape().fpr_at(filter.len()))
+    }
+
+    /// Returns an empty filter of the same shape; of a kind that has grown, of its first shape.
+    ///
+    /// # Errors
+    /// If memory cannot be allocated.
+    pub fn empty_like(&self) -> Result<Self, Error> {
+        fn empty<F: Registered>(filter: &F) -> Result<AnyFilter, Error> {
+            F::build(filter.shape().clone(), &[][..]).map(Into::into)
+        }
+        dispatch!(self, filter => empty(filter))
+    }
+
+    /// Removes all keys and keeps the shape: see [`AnyFilter::empty_like`].
+    ///
+    /// # Errors
+    /// If memory cannot be allocated; the filter is then unchanged.
+    pub fn clear(&mut self) -> Result<(), Error> {
+        *self = self.empty_like()?;
+        Ok(())
+    }
+
+    fn as_insert_mut(&mut self) -> Result<&mut dyn Insert, Error> {
+        supported!(self.as_insert_mut() else Insert)
+    }
+
+    fn as_remove_mut(&mut self) -> Result<&mut dyn Remove, Error> {
+        supported!(self.as_remove_mut() else Remove)
+    }
+
+    fn as_count(&self) -> Result<&dyn Count, Error> {
+        supported!(self.as_count() else Count)
+    }
+
+    fn as_map(&self) -> Result<&dyn Map, Error> {
+        supported!(self.as_map() else Map)
+    }
+
+    fn as_map_mut(&mut self) -> Result<&mut dyn Map, Error> {
+        supported!(self.as_map_mut() else Map)
+    }
+
+    fn as_window(&self) -> Result<&dyn Window, Error> {
+        supported!(self.as_window() else Window)
+    }
+
+    fn as_window_mut(&mut self) -> Result<&mut dyn Window, Error> {
+        supported!(self.as_window_mut() else Window)
+    }
+
+    fn as_adapt(&self) -> Result<&dyn Adapt, Error> {
+        supported!(self.as_adapt() else Adapt)
+    }
+
+    fn as_adapt_mut(&mut self) -> Result<&mut dyn Adapt, Error> {
+        supported!(self.as_adapt_mut() else Adapt)
+    }
+}
+
+/// Operations of some kinds. Each is [`Error::Unsupported`] for a kind that lacks it.
+impl AnyFilter {
+    /// Inserts a key: see [`Insert::insert`].
+    ///
+    /// # Errors
+    /// [`Error::Full`]: the filter is then unchanged.
+    pub fn insert(&mut self, key: KeyHash) -> Result<(), Error> {
+        Ok(self.as_insert_mut()?.insert(key)?)
+    }
+
+    /// Inserts keys: see [`Insert::insert_batch`].
+    ///
+    /// # Errors
+    /// [`Error::Full`] states how many were inserted.
+    pub fn insert_batch(&mut self, keys: &[KeyHash]) -> Result<(), Error> {
+        Ok(self.as_insert_mut()?.insert_batch(keys)?)
+    }
+
+    /// Inserts the keys that it does not seem to hold: see [`Insert::insert_new_batch`].
+    ///
+    /// # Errors
+    /// [`Error::Full`] states how many keys are done.
+    pub fn insert_new_batch(&mut self, keys: &[KeyHash], new: &mut [bool]) -> Result<(), Error> {
+        Ok(self.as_insert_mut()?.insert_new_batch(keys, new)?)
+    }
+
+    /// Removes a key: see [`Remove::remove`].
+    ///
+    /// # Errors
+    /// Only [`Error::Unsupported`].
+    pub fn remove(&mut self, key: KeyHash) -> Result<bool, Error> {
+        Ok(self.as_remove_mut()?.remove(key))
+    }
+
+    /// Removes keys: see [`Remove::remove_batch`].
+    ///
+    /// # Errors
+    /// Only [`Error::Unsupported`].
+    pub fn remove_batch(&mut self, keys: &[KeyHash], removed: &mut [bool]) -> Result<(), Error> {
+        self.as_remove_mut()?.remove_batch(keys, removed);
+        Ok(())
+    }
+
+    /// Counts a key: see [`Count::count`].
+    ///
+    /// # Errors
+    /// Only [`Error::Unsupported`].
+    pub fn count(&self, key: KeyHash) -> Result<u64, Error> {
+        Ok(self.as_count()?.count(key))
+    }
+
+    /// Counts keys: see [`Count::count_batch`].
+    ///
+    /// # Errors
+    /// Only [`Error::Unsupported`].
+    pub fn count_batch(&self, keys: &[KeyHash], out: &mut [u64]) -> Result<(), Error> {
+        self.as_count()?.count_batch(keys, out);
+        Ok(())
+    }
+
+    /// Returns the largest count that it can state.
+    ///
+    /// # Errors
+    /// Only [`Error::Unsupported`].
+    pub fn count_limit(&self) -> Result<u64, Error> {
+        Ok(self.as_count()?.count_limit())
+    }
+
+    /// Returns a key's value: see [`Map::get`].
+    ///
+    /// # Errors
+    /// Only [`Error::Unsupported`].
+    pub fn get(&self, key: KeyHash) -> Result<Option<u64>, Error> {
+        Ok(self.as_map()?.get(key))
+    }
+
+    /// Returns the values of keys: see [`Map::get_batch`].
+    ///
+    /// # Errors
+    /// Only [`Error::Unsupported`].
+    pub fn get_batch(&self, keys: &[KeyHash], out: &mut [Option<u64>]) -> Result<(), Error> {
+        self.as_map()?.get_batch(keys, out);
+        Ok(())
+    }
+
+    /// Replaces a key's value: see [`Map::set`].
+    ///
+    /// # Errors
+    /// [`Error::Value`] if the value is too wide.
+    pub fn set(&mut self, key: KeyHash, value: u64) -> Result<Option<u64>, Error> {
+        self.as_map_mut()?.set(key, value)
+    }
+
+    /// Returns the width of a value in bits.
+    ///
+    /// # Errors
+    /// Only [`Error::Unsupported`].
+    pub fn value_bits(&self) -> Result<u32, Error> {
+        Ok(self.as_map()?.value_bits())
+    }
+
+    /// Returns the range of members that a repair needs: see [`Adapt::suspects`].
+    ///
+    /// # Errors
+    /// Only [`Error::Unsupported`].
+    pub fn suspects(&self, key: KeyHash) -> Result<RangeInclusive<u64>, Error> {
+        Ok(self.as_adapt()?.suspects(key))
+    }
+
+    /// Makes the filter deny a non-member: see [`Adapt::adapt`].
+    ///
+    /// # Errors
+    /// Only [`Error::Unsupported`].
+    pub fn adapt(&mut self, stranger: KeyHash, members: &[KeyHash]) -> Result<Repair, Error> {
+        Ok(self.as_adapt_mut()?.adapt(stranger, members))
+    }
+
+    /// Returns the range that should be renewed: see [`Adapt::due`].
+    ///
+    /// # Errors
+    /// Only [`Error::Unsupported`].
+    pub fn due(&self) -> Result<Option<RangeInclusive<u64>>, Error> {
+        Ok(self.as_adapt()?.due())
+    }
+
+    /// Renews members: see [`Adapt::renew`].
+    ///
+    /// # Errors
+    /// Only [`Error::Unsupported`].
+    pub fn renew(&mut self, members: &[KeyHash]) -> Result<(), Error> {
+        self.as_adapt_mut()?.renew(members);
+        Ok(())
+    }
+
+    /// Pushes a key into a window: see [`Window::push`].
+    ///
+    /// # Errors
+    /// Only [`Error::Unsupported`].
+    pub fn push(&mut self, key: KeyHash) -> Result<bool, Error> {
+        Ok(self.as_window_mut()?.push(key))
+    }
+
+    /// Pushes keys into a window: see [`Window::push_batch`].
+    ///
+    /// # Errors
+    /// Only [`Error::Unsupported`].
+    pub fn push_batch(&mut self, keys: &[KeyHash], seen: &mut [bool]) -> Result<(), Error> {
+        self.as_window_mut()?.push_batch(keys, seen);
+        Ok(())
+    }
+
+    /// Sets the time of a window: see [`Window::advance`].
+    ///
+    /// # Errors
+    /// Only [`Error::Unsupported`].
+    pub fn advance(&mut self, now: u64) -> Result<(), Error> {
+        self.as_window_mut()?.advance(now);
+        Ok(())
+    }
+
+    /// Returns the length of a window and its slack: see [`Window::window`], [`Window::slack`].
+    ///
+    /// # Errors
+    /// Only [`Error::Unsupported`].
+    pub fn window(&self) -> Result<(u64, u64), Error> {
+        let window = self.as_window()?;
+        Ok((window.window(), window.slack()))
+    }
+
+    /// Takes in the keys of `other`: see [`Merge::merge`].
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] or [`Error::Capacity`]; the filter is then unchanged.
+    pub fn merge(&mut self, other: &Self) -> Result<(), Error> {
+        dispatch!(self, filter => with_same(filter, other, Registered::merge_fn(), Capability::Merge))
+    }
+
+    /// Keeps what may be in both: see [`SetOps::intersect`].
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`]; the filter is then unchanged.
+    pub fn intersect(&mut self, other: &Self) -> Result<(), Error> {
+        dispatch!(self, filter => {
+            with_same(filter, other, Registered::intersect_fn(), Capability::SetOps)
+        })
+    }
+
+    /// Returns how alike both are: see [`SetOps::similarity`].
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] for different shapes.
+    pub fn similarity(&self, other: &Self) -> Result<f64, Error> {
+        fn similarity<F: Registered>(filter: &F, other: &AnyFilter) -> Result<f64, Error> {
+            let similarity =
+                F::similarity_fn().ok_or_else(|| F::KIND.unsupported(Capability::SetOps))?;
+            similarity(filter, F::from_any(other).ok_or(Error::Mismatch { what: "kind" })?)
+        }
+        dispatch!(self, filter => similarity(filter, other))
+    }
+
+    /// Estimates the number of distinct keys: see [`SetOps::cardinality`].
+    ///
+    /// # Errors
+    /// Only [`Error::Unsupported`].
+    pub fn cardinality(&self) -> Result<f64, Error> {
+        fn cardinality<F: Registered>(filter: &F) -> Option<f64> {
+            F::cardinality_fn().map(|cardinality| cardinality(filter))
+        }
+        dispatch!(self, filter => cardinality(filter))
+            .ok_or_else(|| self.kind().unsupported(Capability::SetOps))
+    }
+}
+
+/// Combines a filter with one of the same type.
+fn with_same<F: Registered>(
+    filter: &mut F,
+    other: &AnyFilter,
+    combine: Option<fn(&mut F, &F) -> Result<(), Error>>,
+    capability: Capability,
+) -> Result<(), Error> {
+    let combine = combine.ok_or_else(|| F::KIND.unsupported(capability))?;
+    combine(filter, F::from_any(other).ok_or(Error::Mismatch { what: "kind" })?)
+}

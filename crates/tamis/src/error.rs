@@ -1,149 +1,247 @@
-//! What can go wrong, in one type.
+//! The error type.
 
 use std::path::PathBuf;
 use std::{fmt, io};
 
-use crate::filters::Kind;
-use crate::plan::{Capability, MIN_FPR};
+use tamis_format::KeyForms;
 
-/// Why something could not be done. Nothing was changed or lost by the attempt.
+use crate::capability::{Capability, UnknownName};
+use crate::kind::Kind;
+use crate::limits::MIN_FPR;
+
+/// An error of this library. The operation that failed has changed and lost nothing.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// A false positive rate outside of `MIN_FPR..1`.
+    /// The false positive rate is not in `MIN_FPR..1`.
     Fpr(f64),
-    /// More was asked for than any filter here takes.
+    /// A number exceeds what any filter supports.
     Limit {
-        /// Of what.
+        /// The quantity.
         what: &'static str,
-        /// How much.
+        /// The number that was requested.
         asked: u64,
-        /// The most there can be.
+        /// The largest that is supported.
         most: u64,
     },
     /// No shape of this kind meets the goal.
     Infeasible {
-        /// What stands in the way.
+        /// The reason.
         why: &'static str,
     },
-    /// A setting that the kind does not have, or a value that the setting does not take.
+    /// The kind has no such setting, or the setting does not accept the value.
     Setting {
         /// The setting.
         name: String,
-        /// What it was given.
+        /// The value that it was given.
         value: String,
-        /// What it takes.
+        /// The values that it accepts.
         takes: &'static str,
     },
-    /// The filter holds as many keys as it was made for.
+    /// A required option of a builder is missing.
+    Missing {
+        /// The option.
+        what: &'static str,
+    },
+    /// An insertion did not fit: the filter is full.
     Full {
-        /// How many.
-        keys: u64,
+        /// The keys of the batch that were inserted before.
+        inserted: u64,
+    },
+    /// There are more keys than the filter is made for.
+    Capacity {
+        /// The number of keys that it is made for.
+        capacity: u64,
     },
     /// Two filters cannot be combined.
     Mismatch {
         /// What differs.
         what: &'static str,
     },
-    /// This kind of filter cannot do that.
+    /// The kind does not have this capability.
     Unsupported {
         /// The kind.
         kind: Kind,
-        /// What it cannot do.
-        what: Capability,
+        /// The capability.
+        capability: Capability,
     },
-    /// One key is told two things that cannot both hold.
+    /// The filter holds keys of another form.
+    KeyForm {
+        /// The form of its keys.
+        holds: KeyForms,
+        /// The form of the key that was given.
+        given: KeyForms,
+    },
+    /// One key is on two lists, or has two values.
     Conflict {
         /// The key's [`KeyHash::hi`](crate::KeyHash).
         digest: u64,
-        /// What it is told.
+        /// The contradiction.
         what: &'static str,
     },
-    /// A value of more bits than the filter has for one.
+    /// A value is wider than the filter's values.
     Value {
         /// The value.
         value: u64,
-        /// Bits that there are.
+        /// The width of the filter's values in bits.
         bits: u32,
     },
-    /// Memory for the filter could not be had.
+    /// An allocation failed.
     Memory {
-        /// How much was asked for.
+        /// Its size.
         bytes: u64,
     },
-    /// The limit of memory does not do for this build.
+    /// The build cannot be done within the memory limit.
     MemoryLimit {
-        /// The limit.
+        /// The limit in bytes.
         limit: u64,
-        /// What would do.
+        /// The bytes that the build needs.
         needs: u64,
     },
-    /// A build was stopped by its time limit or by whoever may cancel it.
+    /// The build was cancelled or reached its deadline.
     Stopped {
-        /// What stopped it.
+        /// The reason.
         why: &'static str,
         /// Keys that were placed by then.
         placed: u64,
-        /// Of how many.
+        /// The number of keys.
         keys: u64,
     },
-    /// Keys could not be laid aside on disk.
+    /// Keys could not be written to the scratch folder, or read back.
     Scratch {
-        /// The folder that was to take them.
+        /// The folder.
         folder: PathBuf,
-        /// Why it did not.
+        /// The reason.
         error: io::Error,
     },
-    /// No filter, or no hash, of this name or number.
-    Unknown {
-        /// `filter` or `hash`.
-        what: &'static str,
-        /// Its name or number.
-        name: String,
-    },
-    /// The file is not what it should be.
+    /// There is no filter, hash or capability with this name or number.
+    Unknown(UnknownName),
+    /// A file or buffer could not be read or written.
     File(tamis_format::Error),
-    /// The keys could not be read.
+    /// The source of the keys failed.
     Source(Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// The class of an [`Error`], for callers that map errors to exceptions or replies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A parameter is out of range, unknown or missing.
+    InvalidInput,
+    /// The filter is full, or there are more keys than it is made for.
+    Full,
+    /// The kind cannot do this.
+    Unsupported,
+    /// Two filters, or a filter and a key, do not belong together.
+    Mismatch,
+    /// Two keys contradict each other.
+    Conflict,
+    /// Memory ran out, or the memory limit is too low.
+    OutOfMemory,
+    /// The build was cancelled or reached its deadline.
+    Stopped,
+    /// The bytes are not a valid `.tamis` file.
+    Corrupt,
+    /// Reading or writing failed.
+    Io,
+    /// The source of the keys failed.
+    Source,
+}
+
+impl Error {
+    /// Returns the class of this error.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Fpr(_)
+            | Self::Limit { .. }
+            | Self::Infeasible { .. }
+            | Self::Setting { .. }
+            | Self::Missing { .. }
+            | Self::Value { .. }
+            | Self::Unknown(_) => ErrorKind::InvalidInput,
+            Self::Full { .. } | Self::Capacity { .. } => ErrorKind::Full,
+            Self::Unsupported { .. } => ErrorKind::Unsupported,
+            Self::Mismatch { .. } | Self::KeyForm { .. } => ErrorKind::Mismatch,
+            Self::Conflict { .. } => ErrorKind::Conflict,
+            Self::Memory { .. } | Self::MemoryLimit { .. } => ErrorKind::OutOfMemory,
+            Self::Stopped { .. } => ErrorKind::Stopped,
+            Self::Scratch { .. } | Self::File(tamis_format::Error::Io(_)) => ErrorKind::Io,
+            Self::File(_) => ErrorKind::Corrupt,
+            Self::Source(_) => ErrorKind::Source,
+        }
+    }
+}
+
+impl Error {
+    /// The same after `keys` keys of a batch that were inserted before.
+    pub(crate) fn after(self, keys: usize) -> Self {
+        match self {
+            Self::Full { inserted } => Self::Full { inserted: inserted + keys as u64 },
+            error => error,
+        }
+    }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fpr(fpr) => {
-                write!(f, "a false positive rate lies between {MIN_FPR:e} and 1, not at {fpr:?}")
+                write!(
+                    f,
+                    "the false positive rate must be at least {MIN_FPR:e} and below 1, not {fpr:?}"
+                )
             }
             Self::Limit { what, asked, most } => {
-                write!(f, "{asked} {what} asked for, at most {most} allowed")
+                write!(f, "{asked} {what} requested, at most {most} supported")
             }
-            Self::Infeasible { why } => write!(f, "no such filter: {why}"),
+            Self::Infeasible { why } => write!(f, "no such filter is possible: {why}"),
             Self::Setting { name, value, takes } => {
-                write!(f, "setting {name}={value}: it takes {takes}")
+                write!(f, "invalid setting {name}={value}: it accepts {takes}")
             }
-            Self::Full { keys } => write!(f, "full: the filter was made for {keys} keys"),
+            Self::Missing { what } => write!(f, "{what} must be given"),
+            Self::Full { inserted: 0 } => write!(f, "the filter is full"),
+            Self::Full { inserted } => {
+                write!(f, "the filter is full: only {inserted} keys of the batch were inserted")
+            }
+            Self::Capacity { capacity } => {
+                write!(f, "more keys than the {capacity} that the filter is made for")
+            }
             Self::Mismatch { what } => write!(f, "the filters differ in their {what}"),
-            Self::Unsupported { kind, what } => {
+            Self::Unsupported { kind, capability } => {
                 let able: Vec<_> =
-                    Kind::ALL.iter().filter(|k| k.can(*what)).map(|k| k.name()).collect();
-                write!(f, "a {kind} filter cannot {what}; these can: {}", able.join(", "))
+                    Kind::ALL.iter().filter(|k| k.can(*capability)).map(|k| k.name()).collect();
+                write!(
+                    f,
+                    "{kind} does not support {capability}; these kinds do: {}",
+                    able.join(", ")
+                )
+            }
+            Self::KeyForm { holds, given } => {
+                write!(
+                    f,
+                    "the keys of this filter are {holds}, but the key given is of the form {given}"
+                )
             }
             Self::Conflict { digest, what } => {
                 write!(f, "the key with the digest {digest:016x} is {what}")
             }
             Self::Value { value, bits } => {
-                write!(f, "the value {value} takes more than the {bits} bits that there are")
+                write!(f, "the value {value} does not fit in the {bits} bits of a value")
             }
-            Self::Memory { bytes } => write!(f, "{bytes} bytes of memory could not be had"),
+            Self::Memory { bytes } => write!(f, "failed to allocate {bytes} bytes"),
             Self::MemoryLimit { limit, needs } => {
-                write!(f, "{limit} bytes of memory are too few for this build: {needs} would do")
+                write!(
+                    f,
+                    "{limit} bytes of memory are too few: at least {needs} bytes are required"
+                )
             }
             Self::Stopped { why, placed, keys } => {
-                write!(f, "{why}: {placed} of {keys} keys were placed")
+                write!(f, "{why} after {placed} of {keys} keys")
             }
             Self::Scratch { folder, error } => {
-                write!(f, "laying keys aside in {}: {error}", folder.display())
+                write!(f, "scratch file in {}: {error}", folder.display())
             }
-            Self::Unknown { what, name } => write!(f, "no {what} is called {name}"),
+            Self::Unknown(unknown) => write!(f, "{unknown}"),
             Self::File(error) => write!(f, "{error}"),
             Self::Source(error) => write!(f, "{error}"),
         }
@@ -173,14 +271,40 @@ impl From<tamis_bits::OutOfMemory> for Error {
     }
 }
 
-/// The filter holds all it was made for, and is as it was before.
+/// The filter is full. The key, or the rest of the batch, was not inserted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Full;
+#[non_exhaustive]
+pub struct Full {
+    /// The keys of the batch that were inserted before; 0 for a single key.
+    pub inserted: u64,
+}
+
+impl Full {
+    /// Nothing was inserted.
+    pub(crate) const NONE: Self = Self { inserted: 0 };
+
+    /// The same after `keys` keys of a batch that were inserted.
+    pub(crate) fn after(self, keys: usize) -> Self {
+        Self { inserted: self.inserted + keys as u64 }
+    }
+}
 
 impl fmt::Display for Full {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the filter is full")
+        Error::from(*self).fmt(f)
     }
 }
 
 impl std::error::Error for Full {}
+
+impl From<UnknownName> for Error {
+    fn from(unknown: UnknownName) -> Self {
+        Self::Unknown(unknown)
+    }
+}
+
+impl From<Full> for Error {
+    fn from(full: Full) -> Self {
+        Self::Full { inserted: full.inserted }
+    }
+}

@@ -11,13 +11,17 @@
 //!
 //! `std::hash::Hash` is not used: it feeds other bytes on other machines and other compilers.
 
+use std::borrow::Cow;
 use std::hash::{BuildHasher, RandomState};
+use std::rc::Rc;
+use std::sync::Arc;
 
 use siphasher::sip128::SipHasher13;
 use tamis_bits::range::{mix, scale};
+use tamis_format::KeyForms;
 use xxhash_rust::{xxh3::xxh3_128_with_seed, xxh64::xxh64};
 
-use crate::error::Error;
+use crate::capability::UnknownName;
 
 /// 128 uniform bits: all that a filter ever sees of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -88,23 +92,23 @@ impl HashId {
     }
 
     /// The one with this number in a file.
-    pub fn from_id(id: u16) -> Result<Self, Error> {
+    pub fn from_id(id: u16) -> Result<Self, UnknownName> {
         match id {
             1 => Ok(Self::Fast),
             2 => Ok(Self::Secure),
-            _ => Err(Error::Unknown { what: "hash", name: id.to_string() }),
+            _ => Err(UnknownName::new("hash", id.to_string())),
         }
     }
 }
 
 impl std::str::FromStr for HashId {
-    type Err = Error;
+    type Err = UnknownName;
 
-    fn from_str(name: &str) -> Result<Self, Error> {
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
         [Self::Fast, Self::Secure]
             .into_iter()
             .find(|id| id.name() == name)
-            .ok_or_else(|| Error::Unknown { what: "hash", name: name.to_owned() })
+            .ok_or_else(|| UnknownName::new("hash", name))
     }
 }
 
@@ -180,73 +184,176 @@ impl KeyHasher {
         }
     }
 
+    /// The hash of two hashes: their words, first to last, as little-endian bytes.
+    fn pair(&self, first: KeyHash, second: KeyHash) -> KeyHash {
+        let mut bytes = [0; 32];
+        let words = [first.hi, first.lo, second.hi, second.lo];
+        for (bytes, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
+            *bytes = word.to_le_bytes();
+        }
+        self.bytes(&bytes)
+    }
+
     fn sip(&self, bytes: &[u8]) -> KeyHash {
         let hash = SipHasher13::new_with_keys(self.seed[0], self.seed[1]).hash(bytes);
         KeyHash { hi: hash.h2, lo: hash.h1 }
     }
 }
 
-/// A type with one byte form that is the same everywhere.
+/// A key: a value with one hash that is the same on every machine and in every language.
+///
+/// Strings and bytes hash by their bytes, so `"a"` and `b"a"` are one key. Integers of all types hash by
+/// value, so `7u8` and `7i64` are one key; `char` and `bool` hash as integers. A tuple hashes the hashes
+/// of its parts.
+///
+/// To hash a struct, implement this trait by a tuple of its fields:
+///
+/// ```
+/// use tamis::{Bloom, Key, KeyForms, KeyHash, KeyHasher, Keyed};
+///
+/// struct Edge { from: u64, to: u64, label: String }
+///
+/// impl Key for Edge {
+///     const FORM: KeyForms = KeyForms::TUPLES;
+///
+///     fn hash_with(&self, hasher: &KeyHasher) -> KeyHash {
+///         (self.from, self.to, &*self.label).hash_with(hasher)
+///     }
+/// }
+///
+/// let edge = Edge { from: 1, to: 2, label: "road".into() };
+/// let mut seen = Keyed::<Bloom>::with_capacity(1000, 0.01)?;
+/// seen.insert(&edge)?;
+/// assert!(seen.contains(&(1, 2, "road")));
+/// # Ok::<_, tamis::Error>(())
+/// ```
+///
+/// `std::hash::Hash` is not used: it feeds other bytes on other machines and compilers.
 pub trait Key {
-    /// Its hash.
+    /// The form of such keys, which files record.
+    const FORM: KeyForms;
+
+    /// Returns the key's hash.
     fn hash_with(&self, hasher: &KeyHasher) -> KeyHash;
 }
 
-impl Key for [u8] {
-    #[inline]
-    fn hash_with(&self, hasher: &KeyHasher) -> KeyHash {
-        hasher.bytes(self)
-    }
-}
+macro_rules! bytes_keys {
+    ($($(#[$generics:meta])? [$($parameters:tt)*] $type:ty, $self:ident => $bytes:expr;)*) => { $(
+        impl<$($parameters)*> Key for $type {
+            const FORM: KeyForms = KeyForms::BYTES;
 
-impl<const N: usize> Key for [u8; N] {
-    #[inline]
-    fn hash_with(&self, hasher: &KeyHasher) -> KeyHash {
-        hasher.bytes(self)
-    }
-}
-
-impl Key for Vec<u8> {
-    #[inline]
-    fn hash_with(&self, hasher: &KeyHasher) -> KeyHash {
-        hasher.bytes(self)
-    }
-}
-
-impl Key for str {
-    #[inline]
-    fn hash_with(&self, hasher: &KeyHasher) -> KeyHash {
-        hasher.bytes(self.as_bytes())
-    }
-}
-
-impl Key for String {
-    #[inline]
-    fn hash_with(&self, hasher: &KeyHasher) -> KeyHash {
-        hasher.bytes(self.as_bytes())
-    }
-}
-
-impl<K: Key + ?Sized> Key for &K {
-    #[inline]
-    fn hash_with(&self, hasher: &KeyHasher) -> KeyHash {
-        (**self).hash_with(hasher)
-    }
-}
-
-macro_rules! integers {
-    ($($signed:ty as $wide:ty),*) => { $(
-        impl Key for $signed {
             #[inline]
-            fn hash_with(&self, hasher: &KeyHasher) -> KeyHash {
-                hasher.int(<$wide>::from(*self) as u64)
+            fn hash_with(&$self, hasher: &KeyHasher) -> KeyHash {
+                hasher.bytes($bytes)
             }
         }
     )* };
 }
-integers!(
-    u8 as u64, u16 as u64, u32 as u64, u64 as u64, i8 as i64, i16 as i64, i32 as i64, i64 as i64
+bytes_keys! {
+    [] [u8], self => self;
+    [const N: usize] [u8; N], self => self;
+    [] Vec<u8>, self => self;
+    [] str, self => self.as_bytes();
+    [] String, self => self.as_bytes();
+}
+
+macro_rules! integer_keys {
+    ($($integer:ty as $wide:ty),*) => { $(
+        impl Key for $integer {
+            const FORM: KeyForms = KeyForms::INTEGERS;
+
+            #[inline]
+            fn hash_with(&self, hasher: &KeyHasher) -> KeyHash {
+                hasher.int(*self as $wide as u64)
+            }
+        }
+    )* };
+}
+integer_keys!(
+    u8 as u64,
+    u16 as u64,
+    u32 as u64,
+    u64 as u64,
+    usize as u64,
+    i8 as i64,
+    i16 as i64,
+    i32 as i64,
+    i64 as i64,
+    isize as i64,
+    char as u32,
+    bool as u64
 );
+
+impl Key for u128 {
+    const FORM: KeyForms = KeyForms::INTEGERS;
+
+    /// A number below 2^64 hashes like a `u64`, a larger one like its two halves.
+    #[inline]
+    fn hash_with(&self, hasher: &KeyHasher) -> KeyHash {
+        match u64::try_from(*self) {
+            Ok(small) => hasher.int(small),
+            Err(_) => hasher.pair(hasher.int(*self as u64), hasher.int((self >> 64) as u64)),
+        }
+    }
+}
+
+impl Key for i128 {
+    const FORM: KeyForms = KeyForms::INTEGERS;
+
+    /// A number of the range of `i64` or `u64` hashes like those, any other like its two halves.
+    #[inline]
+    fn hash_with(&self, hasher: &KeyHasher) -> KeyHash {
+        match (i64::try_from(*self), u64::try_from(*self)) {
+            (Ok(small), _) => hasher.int(small as u64),
+            (_, Ok(large)) => hasher.int(large),
+            _ => hasher.pair(hasher.int(*self as u64), hasher.int((self >> 64) as u64)),
+        }
+    }
+}
+
+macro_rules! pointer_keys {
+    ($([$($parameters:tt)*] $pointer:ty, $key:ident;)*) => { $(
+        impl<$($parameters)*> Key for $pointer {
+            const FORM: KeyForms = $key::FORM;
+
+            #[inline]
+            fn hash_with(&self, hasher: &KeyHasher) -> KeyHash {
+                (**self).hash_with(hasher)
+            }
+        }
+    )* };
+}
+pointer_keys! {
+    [K: Key + ?Sized] &K, K;
+    [K: Key + ?Sized] Box<K>, K;
+    [K: Key + ?Sized] Rc<K>, K;
+    [K: Key + ?Sized] Arc<K>, K;
+    [K: Key + ToOwned + ?Sized] Cow<'_, K>, K;
+}
+
+macro_rules! tuple_keys {
+    ($($first:ident $($rest:ident)*;)*) => { $(
+        impl<$first: Key, $($rest: Key),*> Key for ($first, $($rest,)*) {
+            const FORM: KeyForms = KeyForms::TUPLES;
+
+            fn hash_with(&self, hasher: &KeyHasher) -> KeyHash {
+                #[expect(non_snake_case, reason = "a part has the name of its type")]
+                let ($first, $($rest,)*) = self;
+                let all = hasher.pair($first.hash_with(hasher), KeyHash { hi: 0, lo: 0 });
+                $( let all = hasher.pair(all, $rest.hash_with(hasher)); )*
+                all
+            }
+        }
+    )* };
+}
+tuple_keys! {
+    A;
+    A B;
+    A B C;
+    A B C D;
+    A B C D E;
+    A B C D E F;
+}
 
 #[cfg(test)]
 mod tests {

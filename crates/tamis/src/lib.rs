@@ -1,7 +1,7 @@
 //! One library for every approximate membership filter.
 //!
-//! A filter answers *is this key in the set?* from far less memory than the set takes. It may say
-//! yes to a stranger, as rarely as you like; it never says no to a member.
+//! A filter answers *is this key in the set?* from far less memory than the set takes. It may report a
+//! non-member as a member, at a false positive rate that you choose; it never denies a member.
 //!
 //! ```
 //! use tamis::{Keyed, SplitBlockBloom};
@@ -11,82 +11,72 @@
 //! assert!(seen.contains("apple"));
 //! # let path = std::env::temp_dir().join(format!("tamis-doc-{}.tamis", std::process::id()));
 //! seen.save(&path)?;
-//! let seen = Keyed::<SplitBlockBloom>::open(&path)?; // mapped: instant, however large
+//! let seen = Keyed::<SplitBlockBloom>::open(&path)?; // mapped, not read: instant at any size
 //! assert!(seen.contains("apple"));
-//! # std::fs::remove_file(path)?;
-//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! # std::fs::remove_file(path).unwrap();
+//! # Ok::<_, tamis::Error>(())
 //! ```
 //!
-//! # The pieces
+//! # Overview
 //!
-//! * [`Keyed<F>`] is what you hold: a [`KeyHasher`] and a filter. It takes strings, bytes and integers.
-//! * The [filters] deal in [`KeyHash`]es: 128 bits a key. What they can do are traits: [`Insert`],
+//! * [`Keyed<F>`] is what you hold: a [`KeyHasher`] and a filter. It takes strings, bytes, integers and
+//!   tuples, and [`Keyed::builder`] makes it.
+//! * The [filters] work on [`KeyHash`]es, 128 bits per key. Their abilities are traits: [`Insert`],
 //!   [`Remove`], [`Count`], [`Merge`], [`SetOps`], [`Overfill`], [`Grow`], [`Window`], [`Static`],
-//!   [`Map`], [`Adapt`], [`Persist`].
-//! * A [`Shape`] is a filter's geometry. [`plan::solve`] finds it from any two of keys, false
-//!   positive rate and bytes; [`plan::recommend`] compares the kinds.
-//! * [`AnyFilter`] and [`Kind`] serve where the kind is known only when the program runs.
+//!   [`Map`], [`Deny`], [`Adapt`], [`Persist`].
+//! * [`AnyFilter`] and [`Kind`] are for kinds that are known only at run time. `Keyed<AnyFilter>` has every
+//!   operation of every kind; one that its kind lacks is [`Error::Unsupported`].
+//! * A [`Shape`] is a filter's geometry. [`plan::solve`] finds it from any two of keys, false positive
+//!   rate and bytes; [`plan::recommend`] compares the kinds.
 //!
-//! # What holds
+//! # Guarantees
 //!
-//! * A member is never denied: after any sequence of operations, through saving and opening.
-//! * A filter that is full says so ([`Full`]) and is unchanged; it does not quietly get worse. Kinds
-//!   that go on instead say that too ([`Overfill`]), and [`Shape::fpr_at`] tells how much worse;
-//!   kinds that [`Grow`] do not get worse.
+//! * A filter never denies a member: after any sequence of operations, through saving and opening.
+//! * A full filter returns [`Full`] and is unchanged; its rate does not rise silently. Kinds that accept
+//!   more keys say so ([`Overfill`]), and [`Shape::fpr_at`] states the rate; kinds that [`Grow`] keep
+//!   their rate.
 //! * The same keys, seed and shape give the same bytes, on any machine and any number of threads.
-//! * A seed is random unless you give one. Where others choose the keys, use [`HashId::Secure`].
+//! * The seed is random unless you set it. Where others choose the keys, use [`HashId::Secure`].
 //! * A damaged or hostile file is an [`Error`], never a panic and never a large allocation.
 
 mod any;
+mod builder;
+mod capability;
 mod error;
-mod filter;
 pub mod filters;
 mod gather;
 mod hash;
 mod keyed;
+mod kind;
+mod limits;
+mod options;
 pub mod plan;
+mod registry;
+mod settings;
+mod shape;
+mod sizing;
+mod source;
+mod traits;
 
-pub use error::{Error, Full};
-pub use filter::{
-    Adapt, Build, BuildOptions, Count, EntrySource, Filter, Grow, Hashes, Insert, KeySource, Map,
-    Merge, Overfill, Persist, Progress, Remove, Repair, Search, SetOps, Static, Window,
-};
-pub use filters::adaptive_bloom::AdaptiveBloomShape;
-pub use filters::adaptive_quotient::AdaptiveQuotientShape;
-pub use filters::binary_fuse::BinaryFuseShape;
-pub use filters::bloom::{BloomShape, SharedBloom};
-pub use filters::bloom_g::BloomGShape;
-pub use filters::bloomier::BloomierShape;
-pub use filters::broom::BroomShape;
-pub use filters::counting_bloom::CountingBloomShape;
-pub use filters::counting_quotient::CountingQuotientShape;
-pub use filters::cuckoo::CuckooShape;
-pub use filters::growing::GrowingShape;
-pub use filters::guarded::GuardedShape;
-pub use filters::hash_compaction::HashCompactionShape;
-pub use filters::morton::MortonShape;
-pub use filters::quotient::QuotientShape;
-pub use filters::removable_spectral_bloom::RemovableSpectralBloomShape;
-pub use filters::removable_tinyset::RemovableTinySetShape;
-pub use filters::ribbon::RibbonShape;
-pub use filters::sat::SatShape;
-pub use filters::scalable_bloom::ScalableBloomShape;
-pub use filters::sliding::SlidingShape;
-pub use filters::spectral_bloom::SpectralBloomShape;
-pub use filters::split_block_bloom::SplitBlockBloomShape;
-pub use filters::tinyset::TinySetShape;
-pub use filters::xor::XorShape;
-pub use filters::xorsat::XorSatShape;
-pub use filters::{
-    AdaptiveBloom, AdaptiveQuotient, AnyFilter, BinaryFuse, Bloom, BloomG, Bloomier, Broom,
-    CountingBloom, CountingQuotient, Cuckoo, Growing, Guarded, HashCompaction, Kind, Morton,
-    Quotient, Registered, RemovableSpectralBloom, RemovableTinySet, Ribbon, Sat, ScalableBloom,
-    Sliding, SpectralBloom, SplitBlockBloom, TinySet, Xor, XorSat,
-};
+pub use any::{AnyFilter, BuildDenyingFn, BuildMapFn, Registered};
+pub use builder::Builder;
+pub use capability::{Capability, UnknownName};
+pub use error::{Error, ErrorKind, Full};
+pub use filters::*;
 pub use hash::{HashId, Key, KeyHash, KeyHasher, Probes};
-pub use keyed::{Keyed, Stored};
-pub use plan::{Advice, Capability, Figures, Goal, Setting, Settings, Shape};
-pub use tamis_format::{Limits, Reader, Writer};
+pub use keyed::Keyed;
+pub use kind::Kind;
+pub use options::{BuildOptions, Progress, Search};
+pub use plan::{Advice, Merit};
+pub use settings::{Setting, SettingValue, Settings};
+pub use shape::{Figures, Goal, Shape};
+pub use sizing::Sizing;
+pub use source::{EntrySource, Hashes, KeySource};
+pub use tamis_format::{Error as FileError, Header, KeyForms, Limits, Name, Reader, Writer};
+pub use traits::{
+    Adapt, Build, BuildMap, Count, Deny, Filter, Grow, Insert, Map, Merge, Overfill, Persist,
+    Remove, Repair, SetOps, Static, Window, given,
+};
 
 /// The README's example is a test.
 #[cfg(doctest)]

@@ -110,7 +110,7 @@ pub fn ours(args: &Args) -> Result<Vec<Box<dyn Contender>>> {
 pub fn compare(args: &Args, contenders: Vec<Box<dyn Contender>>) -> Result<Option<Vec<Outcome>>> {
     let known = |filter: &str| contenders.iter().any(|c| names(filter, c.name()));
     if let Some(name) = args.filter.iter().find(|filter| !known(filter)) {
-        bail!(Error::Unknown { what: "filter", name: name.clone() });
+        bail!(Error::Unknown(UnknownName::new("filter", name.clone())));
     }
     if let Some(name) = &args.peak_of {
         let keys = Keys::members_only(args.keys, args.seed);

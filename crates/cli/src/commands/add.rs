@@ -24,7 +24,7 @@ pub(crate) fn run(args: &Add) -> Result<()> {
         // Once it is full the rest is only counted, to say how much room there should have been.
         if full.is_none() {
             match filter.insert_batch(hashes) {
-                Err(Error::Full { keys }) => full = Some(keys),
+                Err(Error::Capacity { capacity: keys }) => full = Some(keys),
                 done => done.map_err(|error| failure(args.filter.display(), &error))?,
             }
         }

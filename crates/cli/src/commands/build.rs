@@ -178,7 +178,7 @@ impl Pass<'_> {
     /// one that it gathered before it is done: they are read once.
     fn solve(&self, (kind, _, settings): (Kind, Goal, Settings)) -> Result<(AnyFilter, Tally)> {
         let goal = |count| match self.args.keys {
-            Some(most) if count > most => Err(tamis::Error::Full { keys: most }),
+            Some(most) if count > most => Err(tamis::Error::Capacity { capacity: most }),
             most => Ok(goal(self.args, most.unwrap_or(count))),
         };
         let build = |means: &BuildOptions<'_>, bar: &ProgressBar| {
@@ -202,14 +202,14 @@ impl Pass<'_> {
             let bar = solving.get_or_init(|| progress::solving(now.keys, args.quiet));
             progress::show(bar, now);
         };
-        let mut means = BuildOptions::new().with_threads(threads).on_progress(&watcher);
+        let mut means = BuildOptions::new().threads(threads).on_progress(&watcher);
         if let Some(limit) = args.time_limit {
             means = means.time_limit(limit);
         }
         let limit = args.max_memory.or_else(store::available);
         if let Some(limit) = limit {
             let folder = args.scratch.as_deref().unwrap_or(store::folder_of(&args.output));
-            means = means.with_memory(limit.saturating_sub(reading_bytes(threads)), folder);
+            means = means.max_memory(limit.saturating_sub(reading_bytes(threads)), folder);
         }
         let built = build(&means, &reading);
         reading.finish_and_clear();
@@ -273,7 +273,7 @@ impl Pass<'_> {
 
     fn explain(&self, error: tamis::Error) -> anyhow::Error {
         match (error, self.args.keys) {
-            (tamis::Error::Full { keys }, Some(_)) => {
+            (tamis::Error::Capacity { capacity: keys }, Some(_)) => {
                 anyhow!("there are more keys than the {keys} of --keys")
             }
             (tamis::Error::Full { .. }, None) => changed(),

@@ -63,7 +63,7 @@ fn solve(members: &Pass<'_>, strangers: &Pass<'_>) -> Result<(AnyFilter, Tally, 
                 // The denied keys wait until all keys are read: a bar of theirs would be in the way.
                 let (filter, tally) = strangers.hash_into(&ProgressBar::hidden(), |denied| {
                     let fit = |count| tamis::plan::solve(goal(args, count), &settings);
-                    Guarded::build_against(means, fit, keys, denied).map(AnyFilter::Guarded)
+                    Guarded::build_denying(means, fit, keys, denied).map(AnyFilter::Guarded)
                 })?;
                 refused = tally;
                 Ok(filter)

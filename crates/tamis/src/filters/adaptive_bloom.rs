@@ -43,12 +43,16 @@ use tamis_bits::range::{mix, scale};
 use tamis_bits::{Words, prefetch, set};
 use tamis_format::{Name, Reader, Writer};
 
-use super::digests::Digests;
-use super::{build_by_inserting, usize_words};
+use super::common::digests::Digests;
+use super::common::{build_by_inserting, usize_words};
 use crate::error::{Error, Full};
-use crate::filter::{Adapt, Build, Filter, Insert, KeySource, Persist, Repair};
 use crate::hash::KeyHash;
-use crate::plan::{Figures, MAX_BYTES, MAX_KEYS, Settings, Shape};
+use crate::limits::{MAX_BYTES, MAX_KEYS};
+use crate::options::BuildOptions;
+use crate::settings::Settings;
+use crate::shape::{Figures, Shape};
+use crate::source::KeySource;
+use crate::traits::{Adapt, Build, Filter, Insert, Persist, Repair};
 
 const BITS: Name = Name::new("bits");
 const MARKS: Name = Name::new("marks");
@@ -107,9 +111,9 @@ impl AdaptiveBloomShape {
     /// A shape for so many keys at this rate that can be told of so many false positives before it
     /// is renewed. The paper's choice is `keys` times `fpr`.
     pub fn for_repairs(keys: u64, fpr: f64, repairs: u64) -> Result<Self, Error> {
-        crate::plan::check_keys(keys)?;
-        crate::plan::check_fpr(fpr)?;
-        crate::plan::check_keys(repairs)?;
+        crate::shape::check_keys(keys)?;
+        crate::shape::check_fpr(fpr)?;
+        crate::shape::check_keys(repairs)?;
         let repairs = repairs.max(8);
         let mut levels = [Level::default(); MAX_LEVELS];
         levels[0] = Level::fit(keys, fpr);
@@ -312,7 +316,7 @@ impl Cells {
             None => true,
         };
         if !room || self.state[DEAD] >= shape.repairs {
-            return Err(Full);
+            return Err(Full::NONE);
         }
         self.marks.reserve(1 + moved.len() as u64)?;
         self.marks.insert(Self::dead_mark(level, cell))?;
@@ -365,12 +369,6 @@ impl AdaptiveBloom {
 }
 
 impl Filter for AdaptiveBloom {
-    type Shape = AdaptiveBloomShape;
-
-    fn shape(&self) -> &AdaptiveBloomShape {
-        &self.shape
-    }
-
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
         self.now.level_of(&self.shape, key).is_some()
@@ -394,19 +392,25 @@ impl Filter for AdaptiveBloom {
 }
 
 impl Build for AdaptiveBloom {
-    fn build_on(
-        _threads: usize,
-        shape: AdaptiveBloomShape,
+    type Shape = AdaptiveBloomShape;
+
+    fn shape(&self) -> &AdaptiveBloomShape {
+        &self.shape
+    }
+
+    fn build_with(
+        options: &BuildOptions<'_>,
+        fit: impl FnOnce(u64) -> Result<AdaptiveBloomShape, Error>,
         keys: impl KeySource,
     ) -> Result<Self, Error> {
-        build_by_inserting(Self::new(shape)?, keys)
+        build_by_inserting(options, Self::new(fit(0)?)?, keys)
     }
 }
 
 impl Insert for AdaptiveBloom {
     fn insert(&mut self, key: KeyHash) -> Result<(), Full> {
         if self.len() >= self.shape.keys {
-            return Err(Full);
+            return Err(Full::NONE);
         }
         if let Some(next) = &mut self.next
             && scale(key.hi, self.shape.pieces()) < next.1

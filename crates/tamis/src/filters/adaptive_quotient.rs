@@ -40,13 +40,17 @@ use tamis_bits::range::{mix, scale};
 use tamis_format::{Name, Reader, Writer};
 
 use super::adaptive_bloom::piece;
-use super::build_by_inserting;
-use super::digests::Digests;
+use super::common::build_by_inserting;
+use super::common::digests::Digests;
 use super::quotient::{Quotient, QuotientShape};
 use crate::error::{Error, Full};
-use crate::filter::{Adapt, Build, Filter, Insert, KeySource, Persist, Remove, Repair};
 use crate::hash::KeyHash;
-use crate::plan::{Figures, MAX_KEYS, Settings, Shape};
+use crate::limits::MAX_KEYS;
+use crate::options::BuildOptions;
+use crate::settings::Settings;
+use crate::shape::{Figures, Shape};
+use crate::source::KeySource;
+use crate::traits::{Adapt, Build, Filter, Insert, Persist, Remove, Repair};
 
 const MARKS: Name = Name::new("marks");
 const STATE: Name = Name::new("state");
@@ -211,12 +215,6 @@ impl AdaptiveQuotient {
 }
 
 impl Filter for AdaptiveQuotient {
-    type Shape = AdaptiveQuotientShape;
-
-    fn shape(&self) -> &AdaptiveQuotientShape {
-        &self.shape
-    }
-
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
         let seen = self.seen(key);
@@ -245,19 +243,25 @@ impl Filter for AdaptiveQuotient {
 }
 
 impl Build for AdaptiveQuotient {
-    fn build_on(
-        _threads: usize,
-        shape: AdaptiveQuotientShape,
+    type Shape = AdaptiveQuotientShape;
+
+    fn shape(&self) -> &AdaptiveQuotientShape {
+        &self.shape
+    }
+
+    fn build_with(
+        options: &BuildOptions<'_>,
+        fit: impl FnOnce(u64) -> Result<AdaptiveQuotientShape, Error>,
         keys: impl KeySource,
     ) -> Result<Self, Error> {
-        build_by_inserting(Self::new(shape)?, keys)
+        build_by_inserting(options, Self::new(fit(0)?)?, keys)
     }
 }
 
 impl Insert for AdaptiveQuotient {
     fn insert(&mut self, key: KeyHash) -> Result<(), Full> {
         if self.len() >= self.shape.keys {
-            return Err(Full);
+            return Err(Full::NONE);
         }
         self.put(key, &self.seen(key))
     }

@@ -31,13 +31,16 @@
 use tamis_bits::peel::Fuse;
 use tamis_format::{Reader, Writer};
 
-use super::as_given;
-use super::peeled::{Layout, MAX_SHARD_BITS, Table, shards, width_for};
+use super::common::peeled::{Layout, MAX_SHARD_BITS, Table, shards, width_for};
 use crate::error::Error;
-use crate::filter::{Build, BuildOptions, Filter, KeySource, Persist, Static};
 use crate::gather::gather;
 use crate::hash::KeyHash;
-use crate::plan::{Figures, MAX_KEYS, Setting, Settings, Shape};
+use crate::limits::MAX_KEYS;
+use crate::options::BuildOptions;
+use crate::settings::{Setting, Settings};
+use crate::shape::{Figures, Shape};
+use crate::source::KeySource;
+use crate::traits::{Build, Filter, Persist, Static};
 
 /// Prints of so many bits, three or four cells a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +58,7 @@ enum Arity {
     Four(Fuse<4>),
 }
 
-const ARITY: Setting = Setting { name: "arity", takes: "3 or 4 cells a key; else 3" };
+const ARITY: Setting = Setting::new("arity", "3 or 4 cells a key; else 3");
 
 /// Cells for 1000 keys of a shard, measured, by the binary logarithm of the keys in steps of two;
 /// between them it is interpolated. Up to 2^10 keys one multiplier in five peels all of them, at 2^12
@@ -68,7 +71,7 @@ const CELLS_FOUR: [f64; 13] =
 impl BinaryFuseShape {
     /// Prints of `width` bits, 1 to 32, and 3 or 4 cells a key.
     pub fn new(keys: u64, width: u32, arity: u32) -> Result<Self, Error> {
-        crate::plan::check_keys(keys)?;
+        crate::shape::check_keys(keys)?;
         if !(1..=32).contains(&width) {
             return Err(Error::Limit { what: "bits a print", asked: width.into(), most: 32 });
         }
@@ -178,12 +181,6 @@ impl BinaryFuse {
 }
 
 impl Filter for BinaryFuse {
-    type Shape = BinaryFuseShape;
-
-    fn shape(&self) -> &BinaryFuseShape {
-        &self.shape
-    }
-
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
         match &self.graph {
@@ -207,27 +204,25 @@ impl Filter for BinaryFuse {
     }
 }
 
-impl Build for BinaryFuse {
-    fn build_on(
-        threads: usize,
-        shape: BinaryFuseShape,
-        keys: impl KeySource,
-    ) -> Result<Self, Error> {
-        Self::build_fitting(&BuildOptions::new().with_threads(threads), as_given(shape), keys)
-    }
-}
+impl Static for BinaryFuse {}
 
-impl Static for BinaryFuse {
-    fn build_fitting(
-        means: &BuildOptions<'_>,
+impl Build for BinaryFuse {
+    type Shape = BinaryFuseShape;
+
+    fn shape(&self) -> &BinaryFuseShape {
+        &self.shape
+    }
+
+    fn build_with(
+        options: &BuildOptions<'_>,
         fit: impl FnOnce(u64) -> Result<BinaryFuseShape, Error>,
         keys: impl KeySource,
     ) -> Result<Self, Error> {
-        let records = gather(means, keys)?;
+        let records = gather(options, keys)?;
         let shape = fit(records.len())?;
         let table = match &shape.arity {
-            Arity::Three(graph) => Table::solve(means, shape.layout, graph, records)?,
-            Arity::Four(graph) => Table::solve(means, shape.layout, graph, records)?,
+            Arity::Three(graph) => Table::solve(options, shape.layout, graph, records)?,
+            Arity::Four(graph) => Table::solve(options, shape.layout, graph, records)?,
         };
         Ok(Self::new(shape, table))
     }
@@ -260,7 +255,7 @@ impl Persist for BinaryFuse {
         let listed = fields.next(0..=len, "digests beside the table")?;
         fields.finish()?;
         let layout = Layout { width, shard_bits, cells, room: 0 };
-        let shape = Self::Shape::checked(keys, layout, segment, arity);
+        let shape = BinaryFuseShape::checked(keys, layout, segment, arity);
         let shape = shape.filter(|shape| shape.layout.is_sound());
         let shape = shape.ok_or_else(|| from.corrupt("cells that do not fit the segments"))?;
         Ok(Self::new(shape, Table::read(from, layout, len, listed)?))

@@ -24,11 +24,15 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tamis_bits::{AtomicWords, Words, prefetch, set};
 use tamis_format::{Name, Reader, Writer};
 
-use super::{build_by_inserting, check_same, cosine, sum_of_keys, usize_words};
+use super::common::{build_by_inserting, check_same, cosine, sum_of_keys, usize_words};
 use crate::error::{Error, Full};
-use crate::filter::{Build, Filter, Insert, KeySource, Merge, Persist, SetOps};
 use crate::hash::{KeyHash, Probes};
-use crate::plan::{Figures, MAX_KEYS, Setting, Settings, Shape};
+use crate::limits::MAX_KEYS;
+use crate::options::BuildOptions;
+use crate::settings::{Setting, Settings};
+use crate::shape::{Figures, Shape};
+use crate::source::KeySource;
+use crate::traits::{Build, Filter, Insert, Merge, Persist, SetOps};
 
 const BITS: Name = Name::new("bits");
 /// More than this many bits a key are never worth it: 2^-50 takes 50.
@@ -42,13 +46,12 @@ pub struct BloomShape {
     keys: u64,
 }
 
-pub(super) const PROBES: Setting =
-    Setting { name: "k", takes: "1 to 64 bits a key; else the best number" };
+pub(super) const PROBES: Setting = Setting::new("k", "1 to 64 bits a key; else the best number");
 
 impl BloomShape {
     /// A shape by hand: this many bits, this many of them a key, made for this many keys.
     pub fn new(bits: u64, probes: u32, keys: u64) -> Result<Self, Error> {
-        let most = crate::plan::MAX_BYTES * 8;
+        let most = crate::limits::MAX_BYTES * 8;
         if bits == 0 || bits > most {
             return Err(Error::Limit { what: "bits", asked: bits, most });
         }
@@ -59,7 +62,7 @@ impl BloomShape {
                 most: MAX_PROBES,
             });
         }
-        crate::plan::check_keys(keys)?;
+        crate::shape::check_keys(keys)?;
         Ok(Self { bits, probes, keys })
     }
 
@@ -226,12 +229,6 @@ pub(super) fn race(words: &[u64], bits: u64, probes: u32, keys: &[KeyHash], out:
 }
 
 impl Filter for Bloom {
-    type Shape = BloomShape;
-
-    fn shape(&self) -> &BloomShape {
-        &self.shape
-    }
-
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
         all_set(&self.words, self.shape.bits, self.shape.probes, key)
@@ -247,8 +244,18 @@ impl Filter for Bloom {
 }
 
 impl Build for Bloom {
-    fn build_on(_threads: usize, shape: BloomShape, keys: impl KeySource) -> Result<Self, Error> {
-        build_by_inserting(Self::new(shape)?, keys)
+    type Shape = BloomShape;
+
+    fn shape(&self) -> &BloomShape {
+        &self.shape
+    }
+
+    fn build_with(
+        options: &BuildOptions<'_>,
+        fit: impl FnOnce(u64) -> Result<BloomShape, Error>,
+        keys: impl KeySource,
+    ) -> Result<Self, Error> {
+        build_by_inserting(options, Self::new(fit(0)?)?, keys)
     }
 }
 
@@ -256,7 +263,7 @@ impl Insert for Bloom {
     #[inline]
     fn insert(&mut self, key: KeyHash) -> Result<(), Full> {
         if self.len >= self.shape.keys {
-            return Err(Full);
+            return Err(Full::NONE);
         }
         let probes = self.probes(key);
         let words = self.words.to_mut();
@@ -282,7 +289,7 @@ impl Insert for Bloom {
             places.iter().for_each(|bit| set::set(words, *bit));
         }
         self.len += room as u64;
-        if room == keys.len() { Ok(()) } else { Err(Full) }
+        if room == keys.len() { Ok(()) } else { Err(Full::NONE.after(room)) }
     }
 }
 
@@ -324,7 +331,7 @@ impl Persist for Bloom {
     fn read(from: &mut Reader) -> Result<Self, Error> {
         let len = from.header().keys;
         let mut fields = from.shape()?;
-        let bits = fields.next(1..=crate::plan::MAX_BYTES * 8, "number of bits")?;
+        let bits = fields.next(1..=crate::limits::MAX_BYTES * 8, "number of bits")?;
         let probes = fields.next(1..=MAX_PROBES, "bits a key")?;
         let keys = fields.next(len..=MAX_KEYS, "keys it is made for")?;
         fields.finish()?;
@@ -383,7 +390,7 @@ impl SharedBloom {
     pub fn insert(&self, key: KeyHash) -> Result<(), Full> {
         // The place is taken before the bits are set, so threads at the last place cannot both pass.
         let take = |len: u64| (len < self.shape.keys).then_some(len + 1);
-        self.len.fetch_update(Relaxed, Relaxed, take).map_err(|_| Full)?;
+        self.len.fetch_update(Relaxed, Relaxed, take).map_err(|_| Full::NONE)?;
         let words = self.words.as_atomics();
         for bit in key.probes(self.shape.bits).take(self.shape.probes as usize) {
             let (word, mask) = (&words[(bit / 64) as usize], 1 << (bit % 64));
@@ -419,7 +426,8 @@ impl SharedBloom {
 mod tests {
     use super::*;
     use crate::hash::{HashId, Key, KeyHasher};
-    use crate::plan::{Goal, MIN_FPR, solve};
+    use crate::limits::MIN_FPR;
+    use crate::shape::{Goal, solve};
 
     fn hashes(from: u64, count: u64) -> Vec<KeyHash> {
         let hasher = KeyHasher::new(HashId::Fast, [5, 6]);
@@ -476,7 +484,7 @@ mod tests {
                 });
             }
         });
-        assert_eq!(shared.insert(keys[0]), Err(Full));
+        assert_eq!(shared.insert(keys[0]), Err(Full::NONE));
         assert_eq!(shared.into_bloom(), one);
     }
 }

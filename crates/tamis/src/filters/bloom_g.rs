@@ -25,11 +25,15 @@ use tamis_bits::{Words, prefetch, range, set};
 use tamis_format::{Name, Reader, Writer};
 
 use super::bloom::{MAX_PROBES, PROBES};
-use super::{build_by_inserting, check_same, cosine, sum_of_keys, usize_words};
+use super::common::{build_by_inserting, check_same, cosine, sum_of_keys, usize_words};
 use crate::error::{Error, Full};
-use crate::filter::{Build, Filter, Insert, KeySource, Merge, Persist, SetOps};
 use crate::hash::KeyHash;
-use crate::plan::{Figures, MAX_BYTES, MAX_KEYS, Setting, Settings, Shape};
+use crate::limits::{MAX_BYTES, MAX_KEYS};
+use crate::options::BuildOptions;
+use crate::settings::{Setting, Settings};
+use crate::shape::{Figures, Shape};
+use crate::source::KeySource;
+use crate::traits::{Build, Filter, Insert, Merge, Persist, SetOps};
 
 const BITS: Name = Name::new("bits");
 const MAX_GROUPS: u64 = 8;
@@ -50,8 +54,8 @@ pub struct BloomGShape {
     keys: u64,
 }
 
-const GROUPS: Setting = Setting { name: "g", takes: "1 to 8 words a key, no more than k; else 1" };
-const WIDTH: Setting = Setting { name: "w", takes: "64 or 512 bits a word; else 512" };
+const GROUPS: Setting = Setting::new("g", "1 to 8 words a key, no more than k; else 1");
+const WIDTH: Setting = Setting::new("w", "64 or 512 bits a word; else 512");
 
 impl BloomGShape {
     /// A shape by hand: this many words (`l`), bits of a word (`w`, 64 or 512), words a key (`g`),
@@ -77,7 +81,7 @@ impl BloomGShape {
         if places > MAX_BYTES * 8 / width {
             return limit("words", places, MAX_BYTES * 8 / width);
         }
-        crate::plan::check_keys(keys)?;
+        crate::shape::check_keys(keys)?;
         Ok(Self { places, width, groups, each: probes / groups, extra: probes % groups, keys })
     }
 
@@ -394,12 +398,6 @@ impl BloomG {
 }
 
 impl Filter for BloomG {
-    type Shape = BloomGShape;
-
-    fn shape(&self) -> &BloomGShape {
-        &self.shape
-    }
-
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
         if self.shape.width == 512 { self.test::<8>(key) } else { self.test::<1>(key) }
@@ -418,8 +416,18 @@ impl Filter for BloomG {
 }
 
 impl Build for BloomG {
-    fn build_on(_threads: usize, shape: BloomGShape, keys: impl KeySource) -> Result<Self, Error> {
-        build_by_inserting(Self::new(shape)?, keys)
+    type Shape = BloomGShape;
+
+    fn shape(&self) -> &BloomGShape {
+        &self.shape
+    }
+
+    fn build_with(
+        options: &BuildOptions<'_>,
+        fit: impl FnOnce(u64) -> Result<BloomGShape, Error>,
+        keys: impl KeySource,
+    ) -> Result<Self, Error> {
+        build_by_inserting(options, Self::new(fit(0)?)?, keys)
     }
 }
 
@@ -427,7 +435,7 @@ impl Insert for BloomG {
     #[inline]
     fn insert(&mut self, key: KeyHash) -> Result<(), Full> {
         if self.len >= self.shape.keys {
-            return Err(Full);
+            return Err(Full::NONE);
         }
         match self.shape.width {
             512 => self.set::<8>(key),
@@ -444,7 +452,7 @@ impl Insert for BloomG {
             _ => self.set_each::<1>(&keys[..room]),
         }
         self.len += room as u64;
-        if room == keys.len() { Ok(()) } else { Err(Full) }
+        if room == keys.len() { Ok(()) } else { Err(Full::NONE.after(room)) }
     }
 }
 
@@ -524,7 +532,7 @@ mod tests {
         (0..count).map(move |key| key.hash_with(&hasher))
     }
 
-    /// The occupancy calculation for words of 64 bits, found by other means: a distribution over
+    /// The occupancy calculation for words of 64 bits, found by other options: a distribution over
     /// the number of set bits, ball by ball.
     #[test]
     fn rates_of_the_occupancy_calculation() {

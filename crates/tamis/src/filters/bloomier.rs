@@ -28,7 +28,7 @@
 //! Chazelle, Kilian, Rubinfeld, Tal, *The Bloomier Filter: An Efficient Data Structure for Static
 //! Support Lookup Tables*, 2004. As theirs it has two tables, of codes and of values. Differences: the
 //! cells are those of a fuse graph, 1.11 a key where random ones take more than 1.22; and of the two bits
-//! that tell three cells apart nothing is lost: the fourth number means *absent*, which is the 3/4
+//! that tell three cells apart nothing is lost: the fourth number options *absent*, which is the 3/4
 //! in the rate.
 //!
 //! Measured and left out: a code and its value side by side. That saves a key the fourth line, but
@@ -41,17 +41,20 @@ use tamis_bits::lanes::window;
 use tamis_bits::{packed, prefetch};
 use tamis_format::{Reader, Writer};
 
-use super::as_given;
-use super::retrieval::{Cells, Grid, Place, Retrieval};
+use super::common::retrieval::{Cells, Grid, Place, Retrieval};
 use crate::error::Error;
-use crate::filter::{Build, BuildOptions, EntrySource, Filter, KeySource, Map, Persist, Static};
 use crate::gather::{Gathered, Gathering};
 use crate::hash::KeyHash;
-use crate::plan::{Figures, MAX_KEYS, Setting, Settings, Shape};
+use crate::limits::MAX_KEYS;
+use crate::options::BuildOptions;
+use crate::settings::{Setting, Settings};
+use crate::shape::{Figures, Shape};
+use crate::source::{EntrySource, KeySource, read_entries, read_keys};
+use crate::traits::{Build, BuildMap, Filter, Map, Persist, Static};
 
 /// The most check bits: as many as a print has beside the two that tell the cells apart.
 const MAX_CHECK: u32 = 32;
-const VALUE_BITS: Setting = Setting { name: "value_bits", takes: "1 to 64 bits a value; else 1" };
+const VALUE_BITS: Setting = Setting::new("value_bits", "1 to 64 bits a value; else 1");
 
 /// So many check bits, and values of so many bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -190,12 +193,12 @@ impl Bloomier {
     }
 
     fn solve(
-        means: &BuildOptions<'_>,
+        options: &BuildOptions<'_>,
         shape: BloomierShape,
         records: Gathered<2>,
     ) -> Result<Self, Error> {
         let (len, conflict) = (records.len(), "given two values");
-        let cells = Retrieval::solve(means, shape.grid, 0, records, conflict, &shape.cell)?;
+        let cells = Retrieval::solve(options, shape.grid, 0, records, conflict, &shape.cell)?;
         Ok(Self { shape, cells, len })
     }
 
@@ -229,12 +232,6 @@ enum Found {
 }
 
 impl Filter for Bloomier {
-    type Shape = BloomierShape;
-
-    fn shape(&self) -> &BloomierShape {
-        &self.shape
-    }
-
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
         self.holds(key.hi, &self.cells.place(key.hi))
@@ -253,52 +250,46 @@ impl Filter for Bloomier {
     }
 }
 
+impl Static for Bloomier {}
+
 impl Build for Bloomier {
-    fn build_on(threads: usize, shape: BloomierShape, keys: impl KeySource) -> Result<Self, Error> {
-        Self::build_fitting(&BuildOptions::new().with_threads(threads), as_given(shape), keys)
+    type Shape = BloomierShape;
+
+    fn shape(&self) -> &BloomierShape {
+        &self.shape
+    }
+
+    fn build_with(
+        options: &BuildOptions<'_>,
+        fit: impl FnOnce(u64) -> Result<BloomierShape, Error>,
+        keys: impl KeySource,
+    ) -> Result<Self, Error> {
+        let mut gathering = Gathering::new(options);
+        read_keys(options, keys, |run| gathering.extend(run.iter().map(|key| [key.hi, 0])))?;
+        let records = gathering.finish()?;
+        Self::solve(options, fit(records.len())?, records)
     }
 }
 
-impl Static for Bloomier {
-    fn build_fitting(
-        means: &BuildOptions<'_>,
-        fit: impl FnOnce(u64) -> Result<BloomierShape, Error>,
-        mut keys: impl KeySource,
+impl BuildMap for Bloomier {
+    fn build_map_with(
+        options: &BuildOptions<'_>,
+        fit: impl FnOnce(u64, u32) -> Result<BloomierShape, Error>,
+        entries: impl EntrySource,
     ) -> Result<Self, Error> {
-        let mut gathering = Gathering::new(means);
-        loop {
-            let run = keys.next_run()?;
-            if run.is_empty() {
-                break;
-            }
-            gathering.extend(run.iter().map(|key| [key.hi, 0]))?;
-        }
+        let (mut gathering, mut largest) = (Gathering::new(options), 0);
+        read_entries(options, entries, |run| {
+            largest = run.iter().fold(largest, |largest, (_, value)| largest.max(*value));
+            gathering.extend(run.iter().map(|(key, value)| [key.hi, *value]))
+        })?;
         let records = gathering.finish()?;
-        Self::solve(means, fit(records.len())?, records)
+        let shape = fit(records.len(), width_of(largest))?;
+        check_width(largest, shape.value_bits())?;
+        Self::solve(options, shape, records)
     }
 }
 
 impl Map for Bloomier {
-    fn build_map(
-        means: &BuildOptions<'_>,
-        fit: impl FnOnce(u64, u32) -> Result<BloomierShape, Error>,
-        mut entries: impl EntrySource,
-    ) -> Result<Self, Error> {
-        let (mut gathering, mut largest) = (Gathering::new(means), 0);
-        loop {
-            let run = entries.next_run()?;
-            if run.is_empty() {
-                break;
-            }
-            largest = run.iter().fold(largest, |largest, (_, value)| largest.max(*value));
-            gathering.extend(run.iter().map(|(key, value)| [key.hi, *value]))?;
-        }
-        let records = gathering.finish()?;
-        let shape = fit(records.len(), width_of(largest))?;
-        check_width(largest, shape.value_bits())?;
-        Self::solve(means, shape, records)
-    }
-
     #[inline]
     fn get(&self, key: KeyHash) -> Option<u64> {
         match self.cells.exception(key.hi) {
@@ -392,7 +383,7 @@ mod tests {
     }
 
     fn build(shape: BloomierShape, entries: &[(KeyHash, u64)]) -> Bloomier {
-        Bloomier::build_map(&BuildOptions::new(), |_, _| Ok(shape), entries).unwrap()
+        Bloomier::build_map_with(&BuildOptions::new(), |_, _| Ok(shape), entries).unwrap()
     }
 
     /// Eight shards, as a filter of millions would have: nobody sees them.

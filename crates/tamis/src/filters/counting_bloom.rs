@@ -33,11 +33,15 @@ use tamis_bits::{Words, packed, prefetch, set};
 use tamis_format::{Name, Reader, Writer};
 
 use super::bloom::{self, MAX_PROBES, PROBES};
-use super::{build_by_inserting, check_same, sum_of_keys, usize_words};
+use super::common::{build_by_inserting, check_same, sum_of_keys, usize_words};
 use crate::error::{Error, Full};
-use crate::filter::{Build, Count, Filter, Insert, KeySource, Merge, Persist, Remove};
 use crate::hash::KeyHash;
-use crate::plan::{Figures, MAX_KEYS, Setting, Settings, Shape};
+use crate::limits::MAX_KEYS;
+use crate::options::BuildOptions;
+use crate::settings::{Setting, Settings};
+use crate::shape::{Figures, Shape};
+use crate::source::KeySource;
+use crate::traits::{Build, Count, Filter, Insert, Merge, Persist, Remove};
 
 const SHADOW: Name = Name::new("shadow");
 const COUNTERS: Name = Name::new("counters");
@@ -52,7 +56,7 @@ pub struct CountingBloomShape {
     keys: u64,
 }
 
-const WIDTH: Setting = Setting { name: "c", takes: "2 to 16 bits a counter; else 4" };
+const WIDTH: Setting = Setting::new("c", "2 to 16 bits a counter; else 4");
 
 impl CountingBloomShape {
     /// A shape by hand: this many counters, this many of them a key, bits of a counter, made for
@@ -68,7 +72,7 @@ impl CountingBloomShape {
         if !(2..=16).contains(&width) {
             return Err(Error::Limit { what: "bits a counter", asked: width.into(), most: 16 });
         }
-        crate::plan::check_keys(keys)?;
+        crate::shape::check_keys(keys)?;
         Ok(Self { counters, probes, width, keys })
     }
 
@@ -211,12 +215,6 @@ impl CountingBloom {
 }
 
 impl Filter for CountingBloom {
-    type Shape = CountingBloomShape;
-
-    fn shape(&self) -> &CountingBloomShape {
-        &self.shape
-    }
-
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
         bloom::all_set(&self.shadow, self.shape.counters, self.shape.probes, key)
@@ -233,12 +231,18 @@ impl Filter for CountingBloom {
 }
 
 impl Build for CountingBloom {
-    fn build_on(
-        _threads: usize,
-        shape: CountingBloomShape,
+    type Shape = CountingBloomShape;
+
+    fn shape(&self) -> &CountingBloomShape {
+        &self.shape
+    }
+
+    fn build_with(
+        options: &BuildOptions<'_>,
+        fit: impl FnOnce(u64) -> Result<CountingBloomShape, Error>,
         keys: impl KeySource,
     ) -> Result<Self, Error> {
-        build_by_inserting(Self::new(shape)?, keys)
+        build_by_inserting(options, Self::new(fit(0)?)?, keys)
     }
 }
 
@@ -246,7 +250,7 @@ impl Insert for CountingBloom {
     #[inline]
     fn insert(&mut self, key: KeyHash) -> Result<(), Full> {
         if self.len >= self.shape.keys {
-            return Err(Full);
+            return Err(Full::NONE);
         }
         let probes = self.probes(key);
         let (largest, width) = (self.shape.largest(), self.shape.width);
@@ -261,7 +265,7 @@ impl Insert for CountingBloom {
     }
 
     fn insert_batch(&mut self, keys: &[KeyHash]) -> Result<(), Full> {
-        super::insert_batch(self, keys, Self::fetch)
+        super::common::insert_batch(self, keys, Self::fetch)
     }
 }
 
@@ -487,7 +491,7 @@ mod tests {
         a.validate().unwrap();
         assert_eq!(a.count(hash(3, 2)), u64::MAX);
         let full = build(&[9; 94]);
-        assert!(matches!(a.merge(&full), Err(Error::Full { keys: 100 })));
+        assert!(matches!(a.merge(&full), Err(Error::Capacity { capacity: 100 })));
         assert_eq!(a, build(&[1, 2, 2, 3, 2, 2, 4]));
     }
 }

@@ -36,15 +36,18 @@ use tamis_bits::peel::Fuse;
 use tamis_bits::set;
 use tamis_format::{Reader, Writer};
 
-use super::as_given;
 use super::binary_fuse::BinaryFuseShape;
-use super::peeled::{Layout, MAX_SHARD_BITS, Table};
-use super::retrieval::{Cells, Grid, Place, Retrieval};
+use super::common::peeled::{Layout, MAX_SHARD_BITS, Table};
+use super::common::retrieval::{Cells, Grid, Place, Retrieval};
 use crate::error::Error;
-use crate::filter::{Build, BuildOptions, Filter, KeySource, Persist, Static};
 use crate::gather::Gathering;
 use crate::hash::KeyHash;
-use crate::plan::{Figures, MAX_KEYS, Settings, Shape};
+use crate::limits::MAX_KEYS;
+use crate::options::BuildOptions;
+use crate::settings::Settings;
+use crate::shape::{Figures, Shape};
+use crate::source::{KeySource, read_keys};
+use crate::traits::{Build, Deny, Filter, Persist, Static};
 
 /// The widest prints of level 1.
 const MAX_WIDTH: u32 = 32;
@@ -122,7 +125,7 @@ impl GuardedShape {
             let (asked, most) = (bits.into(), u64::from(MAX_WIDTH) + 1);
             return Err(Error::Limit { what: "bits of the rate", asked, most });
         }
-        crate::plan::check_keys(keys)?;
+        crate::shape::check_keys(keys)?;
         let second = Grid::new(keys.saturating_add(denied), WIDTHS)?;
         Ok(Self { keys, denied, first: Level::new(keys, bits - 1)?, second })
     }
@@ -175,7 +178,7 @@ impl Shape for GuardedShape {
 /// let [spam, mine] = [&["win", "prize"][..], &["mother", "bank"][..]]
 ///     .map(|keys| keys.iter().map(|key| key.hash_with(&hasher)).collect::<Vec<_>>());
 /// let fit = |keys| GuardedShape::fit(keys, 0.01);
-/// let filter = Guarded::build_against(&BuildOptions::new(), fit, &spam[..], &mine[..])?;
+/// let filter = Guarded::build_denying(&BuildOptions::new(), fit, &spam[..], &mine[..])?;
 /// assert!(filter.contains("win".hash_with(&hasher)));
 /// assert!(!filter.contains("mother".hash_with(&hasher))); // never, whatever the seed
 /// # Ok::<_, tamis::Error>(())
@@ -189,7 +192,7 @@ pub struct Guarded {
     second: Retrieval,
 }
 
-/// Of an error of who has so many thirds of the memory, what it means for all of it.
+/// Of an error of who has so many thirds of the memory, what it options for all of it.
 fn in_all(error: Error, thirds: u64) -> Error {
     match error {
         Error::MemoryLimit { limit, needs } => {
@@ -199,32 +202,21 @@ fn in_all(error: Error, thirds: u64) -> Error {
     }
 }
 
-impl Guarded {
-    /// Builds a filter of `keys` that says no to every one of `denied`, which are read when all
-    /// keys are. `fit` makes the shape for the number of distinct keys; room for those denied keys
-    /// that need it is added to it.
-    ///
-    /// A key that is also denied is [`Error::Conflict`]. What [`Error::MemoryLimit`] says would do is
-    /// enough for the keys; how much the denied ones take on top is known when they are read, and
-    /// told then.
-    pub fn build_against(
-        means: &BuildOptions<'_>,
+impl Deny for Guarded {
+    fn build_denying(
+        options: &BuildOptions<'_>,
         fit: impl FnOnce(u64) -> Result<GuardedShape, Error>,
-        mut keys: impl KeySource,
-        mut denied: impl KeySource,
+        keys: impl KeySource,
+        denied: impl KeySource,
     ) -> Result<Self, Error> {
         // Level 2 takes twice the memory, or less. Who watches sees it: it has all that level 1 has.
-        let (unseen, seen) = (means.share(1, 3, false), means.share(2, 3, true));
+        let (unseen, seen) = (options.share(1, 3, false), options.share(2, 3, true));
         let (third, two_thirds) = (|error| in_all(error, 1), |error| in_all(error, 2));
         let (mut members, mut both) = (Gathering::new(&unseen), Gathering::new(&seen));
-        loop {
-            let run = keys.next_run()?;
-            if run.is_empty() {
-                break;
-            }
+        read_keys(options, keys, |run| {
             members.extend(run.iter().map(|key| [key.hi])).map_err(third)?;
-            both.extend(run.iter().map(|key| [key.hi, MEMBER])).map_err(two_thirds)?;
-        }
+            both.extend(run.iter().map(|key| [key.hi, MEMBER])).map_err(two_thirds)
+        })?;
         let members = members.finish().map_err(third)?;
         let (len, mut shape) = (members.len(), fit(members.len())?);
         let level = &shape.first;
@@ -232,11 +224,7 @@ impl Guarded {
         let graph = first.settled(shape.first.graph);
 
         let mut passes = [false; BATCH];
-        loop {
-            let run = denied.next_run()?;
-            if run.is_empty() {
-                break;
-            }
+        read_keys(options, denied, |run| {
             for run in run.chunks(BATCH) {
                 let passes = &mut passes[..run.len()];
                 first.contains_batch(&graph, run.iter().map(|key| key.hi), passes);
@@ -244,7 +232,8 @@ impl Guarded {
                 let records: Vec<_> = passing.map(|(key, _)| [key.hi, DENIED]).collect();
                 both.extend(records.into_iter()).map_err(two_thirds)?;
             }
-        }
+            Ok(())
+        })?;
         let both = both.finish().map_err(two_thirds)?;
         let needed = both.len() - len;
         if needed > shape.denied {
@@ -255,7 +244,9 @@ impl Guarded {
         let second = second.map_err(two_thirds)?;
         Ok(Self { shape, first, graph, second })
     }
+}
 
+impl Guarded {
     /// What level 2 says.
     #[inline(always)]
     fn is_member(&self, digest: u64, place: &Place) -> bool {
@@ -265,12 +256,6 @@ impl Guarded {
 }
 
 impl Filter for Guarded {
-    type Shape = GuardedShape;
-
-    fn shape(&self) -> &GuardedShape {
-        &self.shape
-    }
-
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
         self.first.contains(&self.graph, key.hi)
@@ -302,19 +287,21 @@ impl Filter for Guarded {
     }
 }
 
-impl Build for Guarded {
-    fn build_on(threads: usize, shape: GuardedShape, keys: impl KeySource) -> Result<Self, Error> {
-        Self::build_fitting(&BuildOptions::new().with_threads(threads), as_given(shape), keys)
-    }
-}
+impl Static for Guarded {}
 
-impl Static for Guarded {
-    fn build_fitting(
-        means: &BuildOptions<'_>,
+impl Build for Guarded {
+    type Shape = GuardedShape;
+
+    fn shape(&self) -> &GuardedShape {
+        &self.shape
+    }
+
+    fn build_with(
+        options: &BuildOptions<'_>,
         fit: impl FnOnce(u64) -> Result<GuardedShape, Error>,
         keys: impl KeySource,
     ) -> Result<Self, Error> {
-        Self::build_against(means, fit, keys, &[][..])
+        Self::build_denying(options, fit, keys, &[][..])
     }
 }
 
@@ -371,7 +358,7 @@ mod tests {
     }
 
     fn build(fpr: f64, keys: &[KeyHash], denied: &[KeyHash]) -> Result<Guarded, Error> {
-        Guarded::build_against(
+        Guarded::build_denying(
             &BuildOptions::new(),
             |count| GuardedShape::fit(count, fpr),
             keys,
@@ -438,10 +425,10 @@ mod tests {
         for (denied, told) in [(0, 1), (100_000, 1), (1_500_000, 2)] {
             let denied = hashes(9, denied);
             let build = |limit| {
-                let means =
-                    BuildOptions::new().with_threads(2).with_memory(limit, std::env::temp_dir());
+                let options =
+                    BuildOptions::new().threads(2).max_memory(limit, std::env::temp_dir());
                 let fit = |count| GuardedShape::fit(count, 0.25);
-                Guarded::build_against(&means, fit, &keys[..], &denied[..])
+                Guarded::build_denying(&options, fit, &keys[..], &denied[..])
             };
             let (mut limit, mut built) = (1 << 20, build(1 << 20));
             for _ in 0..told {

@@ -31,11 +31,16 @@
 use tamis_bits::{Words, packed, prefetch, range, set};
 use tamis_format::{Name, Reader, Writer};
 
-use super::{check_same, usize_words};
+use super::common::sort::sort;
+use super::common::{check_same, usize_words};
 use crate::error::{Error, Full};
-use crate::filter::{Build, Filter, Insert, KeySource, Merge, Persist};
 use crate::hash::KeyHash;
-use crate::plan::{Figures, MAX_KEYS, Settings, Shape};
+use crate::limits::MAX_KEYS;
+use crate::options::BuildOptions;
+use crate::settings::Settings;
+use crate::shape::{Figures, Shape};
+use crate::source::{KeySource, read_keys};
+use crate::traits::{Build, Filter, Insert, Merge, Persist};
 
 const TABLE: Name = Name::new("table");
 const MAX_SLOTS: u64 = 1 << 49;
@@ -61,7 +66,7 @@ impl HashCompactionShape {
     /// A shape by hand: this many home slots, bits of a digest, made for this many keys, of which
     /// there must be at most 4 for 5 slots.
     pub fn new(slots: u64, width: u32, keys: u64) -> Result<Self, Error> {
-        crate::plan::check_keys(keys)?;
+        crate::shape::check_keys(keys)?;
         if slots == 0 || slots > MAX_SLOTS {
             return Err(Error::Limit { what: "slots", asked: slots, most: MAX_SLOTS });
         }
@@ -175,7 +180,7 @@ impl HashCompaction {
         for digest in digests {
             let slot = free.max(shape.home(digest));
             if slot >= shape.all_slots() || filter.len >= shape.keys {
-                return Err(Error::Full { keys: shape.keys });
+                return Err(Error::Capacity { capacity: shape.keys });
             }
             packed::set(table, shape.width, slot, digest);
             filter.len += 1;
@@ -234,12 +239,6 @@ fn union(a: impl Iterator<Item = u64>, b: impl Iterator<Item = u64>) -> impl Ite
 }
 
 impl Filter for HashCompaction {
-    type Shape = HashCompactionShape;
-
-    fn shape(&self) -> &HashCompactionShape {
-        &self.shape
-    }
-
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
         matches!(self.find(self.shape.digest(key)), Found::There)
@@ -251,36 +250,40 @@ impl Filter for HashCompaction {
     }
 
     fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
-        super::contains_batch(self, keys, out, Self::fetch);
+        super::common::contains_batch(self, keys, out, Self::fetch);
     }
 }
 
 impl Build for HashCompaction {
+    type Shape = HashCompactionShape;
+
+    fn shape(&self) -> &HashCompactionShape {
+        &self.shape
+    }
+
     /// Sorts the digests and lays them down in one pass. They are sorted and thinned out whenever
     /// there are twice as many as the table is for: however many duplicates there are, that takes
     /// 16 bytes a key of the shape, and 8 for each of the run that is being read.
-    fn build_on(
-        _threads: usize,
-        shape: HashCompactionShape,
-        mut keys: impl KeySource,
+    fn build_with(
+        options: &BuildOptions<'_>,
+        fit: impl FnOnce(u64) -> Result<HashCompactionShape, Error>,
+        keys: impl KeySource,
     ) -> Result<Self, Error> {
-        let most = shape.keys;
+        let shape = fit(0)?;
+        let capacity = shape.keys;
         let distinct = |digests: &mut Vec<u64>| {
-            digests.sort_unstable();
+            sort(digests, 64, || options.check(0, capacity))?;
             digests.dedup();
-            if digests.len() as u64 > most { Err(Error::Full { keys: most }) } else { Ok(()) }
+            if digests.len() as u64 > capacity { Err(Error::Capacity { capacity }) } else { Ok(()) }
         };
         let mut digests = Vec::new();
-        loop {
-            let run = keys.next_run()?;
-            if run.is_empty() {
-                break;
-            }
+        read_keys(options, keys, |run| {
             digests.extend(run.iter().map(|key| shape.digest(*key)));
-            if digests.len() as u64 > most * 2 {
+            if digests.len() as u64 > capacity * 2 {
                 distinct(&mut digests)?;
             }
-        }
+            Ok(())
+        })?;
         distinct(&mut digests)?;
         Self::of(&shape, digests.into_iter())
     }
@@ -291,9 +294,9 @@ impl Insert for HashCompaction {
         let mut digest = self.shape.digest(key);
         let Found::Not(place) = self.find(digest) else { return Ok(()) };
         let mut free = place..self.shape.all_slots();
-        let free = free.find(|slot| self.slot(*slot) == 0).ok_or(Full)?;
+        let free = free.find(|slot| self.slot(*slot) == 0).ok_or(Full::NONE)?;
         if self.len >= self.shape.keys {
-            return Err(Full);
+            return Err(Full::NONE);
         }
         // Everything up to the gap moves on by one: it lay in a row, and still does.
         let (width, table) = (self.shape.width, self.table.to_mut());
@@ -307,7 +310,7 @@ impl Insert for HashCompaction {
     }
 
     fn insert_batch(&mut self, keys: &[KeyHash]) -> Result<(), Full> {
-        super::insert_batch(self, keys, Self::fetch)
+        super::common::insert_batch(self, keys, Self::fetch)
     }
 }
 
@@ -418,7 +421,7 @@ mod tests {
         assert_eq!(union, build(&keys));
         let before = union.clone();
         let others = build(&hashes(2, 0..1500));
-        assert!(matches!(union.merge(&others), Err(Error::Full { keys: 1500 })));
+        assert!(matches!(union.merge(&others), Err(Error::Capacity { capacity: 1500 })));
         assert_eq!(union, before);
     }
 
@@ -428,11 +431,11 @@ mod tests {
         let keys = hashes(3, 0..101);
         let mut filter = HashCompaction::build(shape.clone(), &keys[..100]).unwrap();
         let before = filter.clone();
-        assert_eq!(filter.insert(keys[100]), Err(Full));
+        assert_eq!(filter.insert(keys[100]), Err(Full::NONE));
         assert_eq!(filter.insert(keys[7]), Ok(()), "what is in takes no place");
         assert_eq!(filter, before);
         let built = HashCompaction::build(shape, &keys[..]);
-        assert!(matches!(built, Err(Error::Full { keys: 100 })));
+        assert!(matches!(built, Err(Error::Capacity { capacity: 100 })));
 
         // No room past the last home: 97 keys whose home is the last slot.
         let shape = HashCompactionShape::new(1000, 30, 800).unwrap();
@@ -440,7 +443,7 @@ mod tests {
         let mut filter = HashCompaction::new(shape.clone()).unwrap();
         (0..97).for_each(|n| filter.insert(last(n)).unwrap());
         let before = filter.clone();
-        assert_eq!(filter.insert(last(97)), Err(Full));
+        assert_eq!(filter.insert(last(97)), Err(Full::NONE));
         assert_eq!(filter, before);
         let many: Vec<KeyHash> = (0..98).map(last).collect();
         assert!(matches!(HashCompaction::build(shape, &many[..]), Err(Error::Full { .. })));
@@ -464,7 +467,7 @@ mod tests {
     fn duplicates_are_thinned_out_on_the_way() {
         let keys = hashes(5, 0..1000);
         let shape = HashCompactionShape::new(least_slots(1000), 40, 1000).unwrap();
-        let many = crate::filter::Hashes::new(keys.iter().copied().cycle().take(1_000_000));
+        let many = crate::source::Hashes::new(keys.iter().copied().cycle().take(1_000_000));
         let filter = HashCompaction::build(shape.clone(), many).unwrap();
         assert_eq!(filter, HashCompaction::build(shape, &keys[..]).unwrap());
     }

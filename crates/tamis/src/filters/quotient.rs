@@ -41,11 +41,15 @@
 use tamis_bits::{Words, packed, prefetch, set};
 use tamis_format::{Name, Reader, Writer};
 
-use super::{check_same, sum_of_keys, usize_words};
+use super::common::sort::collect_sorted;
+use super::common::{check_same, sum_of_keys, usize_words};
 use crate::error::{Error, Full};
-use crate::filter::{Build, Filter, Insert, KeySource, Merge, Persist, Remove};
 use crate::hash::KeyHash;
-use crate::plan::{Figures, Settings, Shape};
+use crate::options::BuildOptions;
+use crate::settings::Settings;
+use crate::shape::{Figures, Shape};
+use crate::source::KeySource;
+use crate::traits::{Build, Filter, Insert, Merge, Persist, Remove};
 
 const TABLE: Name = Name::new("table");
 const MAX_QUOTIENT: u32 = 49;
@@ -85,7 +89,7 @@ impl QuotientShape {
             let most = most_keys(quotient);
             return Err(Error::Limit { what: "keys in so few slots", asked: keys, most });
         }
-        crate::plan::check_keys(keys)?;
+        crate::shape::check_keys(keys)?;
         Ok(Self { quotient, remainder, keys })
     }
 
@@ -216,7 +220,7 @@ impl Quotient {
             let (bucket, remainder) = shape.split(fingerprint);
             let slot = free.max(bucket);
             if slot >= shape.slots() || filter.len >= shape.keys {
-                return Err(Error::Full { keys: shape.keys });
+                return Err(Error::Capacity { capacity: shape.keys });
             }
             filter.mark(bucket, OCCUPIED);
             filter.put(slot, remainder, last == Some(bucket), slot != bucket);
@@ -303,12 +307,6 @@ impl Quotient {
 }
 
 impl Filter for Quotient {
-    type Shape = QuotientShape;
-
-    fn shape(&self) -> &QuotientShape {
-        &self.shape
-    }
-
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
         let (bucket, remainder) = self.shape.split(self.shape.fingerprint(key));
@@ -325,38 +323,27 @@ impl Filter for Quotient {
     }
 
     fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
-        super::contains_batch(self, keys, out, Self::fetch);
+        super::common::contains_batch(self, keys, out, Self::fetch);
     }
 }
 
 impl Build for Quotient {
-    fn build_on(
-        _threads: usize,
-        shape: QuotientShape,
+    type Shape = QuotientShape;
+
+    fn shape(&self) -> &QuotientShape {
+        &self.shape
+    }
+
+    fn build_with(
+        options: &BuildOptions<'_>,
+        fit: impl FnOnce(u64) -> Result<QuotientShape, Error>,
         keys: impl KeySource,
     ) -> Result<Self, Error> {
-        let mut fingerprints = collect(shape.keys, keys, |key| shape.fingerprint(key))?;
-        fingerprints.sort_unstable();
+        let shape = fit(0)?;
+        let bits = shape.quotient + shape.remainder;
+        let fingerprints =
+            collect_sorted(options, shape.keys, keys, bits, |key| shape.fingerprint(key))?;
         Self::of(&shape, fingerprints.into_iter())
-    }
-}
-
-/// The fingerprints of at most `most` keys.
-pub(super) fn collect(
-    most: u64,
-    mut keys: impl KeySource,
-    fingerprint: impl Fn(KeyHash) -> u64,
-) -> Result<Vec<u64>, Error> {
-    let mut fingerprints = Vec::new();
-    loop {
-        let run = keys.next_run()?;
-        if run.is_empty() {
-            return Ok(fingerprints);
-        }
-        if (fingerprints.len() + run.len()) as u64 > most {
-            return Err(Error::Full { keys: most });
-        }
-        fingerprints.extend(run.iter().map(|key| fingerprint(*key)));
     }
 }
 
@@ -384,10 +371,10 @@ impl Insert for Quotient {
             let (run, at) = self.find(bucket, remainder);
             (run.start, at)
         };
-        let gap = (at..self.shape.slots()).find(|slot| self.is_empty(*slot)).ok_or(Full)?;
+        let gap = (at..self.shape.slots()).find(|slot| self.is_empty(*slot)).ok_or(Full::NONE)?;
         // No run begins before its bucket, but in a file that nobody has checked.
         if self.len >= self.shape.keys || at < bucket {
-            return Err(Full);
+            return Err(Full::NONE);
         }
         // Everything up to the gap moves on by one, and what led the run before follows now.
         for slot in (at..gap).rev() {
@@ -401,7 +388,7 @@ impl Insert for Quotient {
     }
 
     fn insert_batch(&mut self, keys: &[KeyHash]) -> Result<(), Full> {
-        super::insert_batch(self, keys, Self::fetch)
+        super::common::insert_batch(self, keys, Self::fetch)
     }
 }
 
@@ -461,7 +448,7 @@ impl Persist for Quotient {
         let quotient = fields.next(0..=MAX_QUOTIENT.into(), "bits of a quotient")? as u32;
         let most = MAX_REMAINDER.min(64 - quotient);
         let remainder = fields.next(1..=most.into(), "bits of a remainder")? as u32;
-        let most = most_keys(quotient).min(crate::plan::MAX_KEYS);
+        let most = most_keys(quotient).min(crate::limits::MAX_KEYS);
         let keys = fields.next(len..=most, "keys it is made for")?;
         fields.finish()?;
         let shape = QuotientShape::new(quotient, remainder, keys)?;
@@ -574,7 +561,7 @@ mod tests {
         let fitted = (0..900).take_while(|_| filter.insert(last).is_ok()).count() as u64;
         assert_eq!(fitted, 1 + MAX_TAIL);
         let before = filter.clone();
-        assert_eq!(filter.insert(last), Err(Full));
+        assert_eq!(filter.insert(last), Err(Full::NONE));
         assert_eq!(filter, before);
         filter.validate().unwrap();
     }
@@ -590,7 +577,7 @@ mod tests {
         union.merge(&build(700..1500)).unwrap();
         assert_eq!(union, build(0..1500));
         let before = union.clone();
-        assert!(matches!(union.merge(&build(0..1)), Err(Error::Full { keys: 1500 })));
+        assert!(matches!(union.merge(&build(0..1)), Err(Error::Capacity { capacity: 1500 })));
         assert_eq!(union, before);
     }
 }

@@ -34,12 +34,15 @@ use tamis_bits::{Words, prefetch, set};
 use tamis_format::{Name, Reader, Writer};
 
 use super::bloom::{self, PROBES};
+use super::common::{build_by_inserting, check_same, sum_of_keys, usize_words};
 use super::spectral_bloom::{Field, WIDTH};
-use super::{build_by_inserting, check_same, sum_of_keys, usize_words};
 use crate::error::{Error, Full};
-use crate::filter::{Build, Count, Filter, Insert, KeySource, Merge, Persist, Remove};
 use crate::hash::KeyHash;
-use crate::plan::{Figures, Setting, Settings, Shape};
+use crate::options::BuildOptions;
+use crate::settings::{Setting, Settings};
+use crate::shape::{Figures, Shape};
+use crate::source::KeySource;
+use crate::traits::{Build, Count, Filter, Insert, Merge, Persist, Remove};
 
 const COUNTERS: Name = Name::new("counters");
 const DIGESTS: Name = Name::new("digests");
@@ -57,7 +60,7 @@ pub struct RemovableSpectralBloomShape {
 }
 
 const METHOD: Setting =
-    Setting { name: "method", takes: "1, minimum selection, or 2, recurring minimum; else 1" };
+    Setting::new("method", "1, minimum selection, or 2, recurring minimum; else 1");
 
 impl RemovableSpectralBloomShape {
     /// A shape by hand: this many counters, this many of them a key, bits of a counter, made for
@@ -194,12 +197,6 @@ impl RemovableSpectralBloom {
 }
 
 impl Filter for RemovableSpectralBloom {
-    type Shape = RemovableSpectralBloomShape;
-
-    fn shape(&self) -> &RemovableSpectralBloomShape {
-        &self.shape
-    }
-
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
         self.shape.field.all_raised(&self.counters, key)
@@ -223,12 +220,18 @@ impl Filter for RemovableSpectralBloom {
 }
 
 impl Build for RemovableSpectralBloom {
-    fn build_on(
-        _threads: usize,
-        shape: RemovableSpectralBloomShape,
+    type Shape = RemovableSpectralBloomShape;
+
+    fn shape(&self) -> &RemovableSpectralBloomShape {
+        &self.shape
+    }
+
+    fn build_with(
+        options: &BuildOptions<'_>,
+        fit: impl FnOnce(u64) -> Result<RemovableSpectralBloomShape, Error>,
         keys: impl KeySource,
     ) -> Result<Self, Error> {
-        build_by_inserting(Self::new(shape)?, keys)
+        build_by_inserting(options, Self::new(fit(0)?)?, keys)
     }
 }
 
@@ -237,7 +240,7 @@ impl Insert for RemovableSpectralBloom {
     fn insert(&mut self, key: KeyHash) -> Result<(), Full> {
         let field = &self.shape.field;
         if self.len >= field.keys {
-            return Err(Full);
+            return Err(Full::NONE);
         }
         let (counters, largest) = (self.counters.to_mut(), field.largest());
         for place in field.places(key) {
@@ -258,7 +261,7 @@ impl Insert for RemovableSpectralBloom {
     }
 
     fn insert_batch(&mut self, keys: &[KeyHash]) -> Result<(), Full> {
-        super::insert_batch(self, keys, Self::fetch)
+        super::common::insert_batch(self, keys, Self::fetch)
     }
 }
 

@@ -32,12 +32,13 @@
 
 use tamis_bits::Words;
 
-use super::binomial_mean;
-use super::tiny_block::{BLOCK, BLOCKS, Code, Grid, Put, tiny_kind, with_width};
+use super::common::binomial_mean;
+use super::common::tiny_block::{BLOCK, BLOCKS, Code, Grid, Put, tiny_kind, with_width};
 use crate::error::Error;
-use crate::filter::Remove;
 use crate::hash::KeyHash;
-use crate::plan::{Figures, Setting, Settings, Shape};
+use crate::settings::{Setting, Settings};
+use crate::shape::{Figures, Shape};
+use crate::traits::Remove;
 
 /// A number of blocks, of 256, 512 or 1024 bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,8 +143,8 @@ impl Remove for RemovableTinySet {
 mod tests {
     use super::*;
     use crate::error::Full;
-    use crate::filter::{Filter, Insert, Persist};
     use crate::hash::{HashId, Key, KeyHasher};
+    use crate::traits::{Filter, Insert, Persist};
     use tamis_bits::range::mix;
 
     fn hash(key: u64) -> KeyHash {
@@ -220,8 +221,8 @@ mod tests {
             let copies = bits / 64 * 56 - 1;
             (0..copies).for_each(|_| filter.insert(hash(5)).unwrap());
             let full = filter.clone();
-            assert_eq!(filter.insert(hash(5)), Err(Full));
-            assert_eq!(filter.insert(hash(6)), Err(Full));
+            assert_eq!(filter.insert(hash(5)), Err(Full::NONE));
+            assert_eq!(filter.insert(hash(6)), Err(Full::NONE));
             assert_eq!(filter, full);
             filter.validate().unwrap();
             assert!((0..copies).all(|_| filter.remove(hash(5))));

@@ -49,12 +49,16 @@ use tamis_bits::band::{self, BAND, Band, Question, Row};
 use tamis_bits::{LINE_WORDS, Words, lines, packed, prefetch, range};
 use tamis_format::{Name, Reader, Writer};
 
-use super::usize_words;
+use super::common::usize_words;
 use crate::error::Error;
-use crate::filter::{Build, BuildOptions, Filter, KeySource, Persist, Static};
 use crate::gather::{Gathering, Record, gather};
 use crate::hash::KeyHash;
-use crate::plan::{Figures, MAX_KEYS, Setting, Settings, Shape};
+use crate::limits::MAX_KEYS;
+use crate::options::BuildOptions;
+use crate::settings::{Setting, Settings};
+use crate::shape::{Figures, Shape};
+use crate::source::KeySource;
+use crate::traits::{Build, Filter, Persist, Static};
 
 const TABLE: Name = Name::new("table");
 const CUTS: Name = Name::new("cuts");
@@ -130,13 +134,12 @@ pub struct RibbonShape {
     last: usize,
 }
 
-const FORM: Setting =
-    Setting { name: "form", takes: "1 for bumped, 2 for homogeneous; usual is 1" };
+const FORM: Setting = Setting::new("form", "1 for bumped, 2 for homogeneous; usual is 1");
 
 impl RibbonShape {
     /// A shape by hand: so many bits a slot, this form, made for this many keys.
     pub fn new(width: u32, form: Form, keys: u64) -> Result<Self, Error> {
-        crate::plan::check_keys(keys)?;
+        crate::shape::check_keys(keys)?;
         if !(1..=32).contains(&width) {
             return Err(Error::Limit { what: "bits a slot", asked: width.into(), most: 32 });
         }
@@ -363,12 +366,6 @@ impl Ribbon {
 }
 
 impl Filter for Ribbon {
-    type Shape = RibbonShape;
-
-    fn shape(&self) -> &RibbonShape {
-        &self.shape
-    }
-
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
         if self.len == 0 {
@@ -404,38 +401,36 @@ impl Filter for Ribbon {
     }
 }
 
-impl Build for Ribbon {
-    fn build_on(threads: usize, shape: RibbonShape, keys: impl KeySource) -> Result<Self, Error> {
-        let fit = |distinct| match shape.keys {
-            keys if distinct > keys => Err(Error::Full { keys }),
-            _ => Ok(shape),
-        };
-        Self::build_fitting(&BuildOptions::new().with_threads(threads), fit, keys)
-    }
-}
+impl Static for Ribbon {}
 
-impl Static for Ribbon {
-    fn build_fitting(
-        means: &BuildOptions<'_>,
+impl Build for Ribbon {
+    type Shape = RibbonShape;
+
+    fn shape(&self) -> &RibbonShape {
+        &self.shape
+    }
+
+    fn build_with(
+        options: &BuildOptions<'_>,
         fit: impl FnOnce(u64) -> Result<RibbonShape, Error>,
         keys: impl KeySource,
     ) -> Result<Self, Error> {
-        let mut gathered = gather(means, keys)?;
+        let mut gathered = gather(options, keys)?;
         let len = gathered.len();
         let shape = fit(len)?;
         let mut table = Words::zeroed(usize_words(shape.words())?)?;
         let mut cuts = Words::zeroed(usize_words(shape.cut_words())?)?;
         // Who watches is told of the first layer, where nearly all keys are.
-        let quietly = means.clone().on_progress(&|_| ());
+        let quietly = options.clone().on_progress(&|_| ());
         let mut rest = table.to_mut();
         let mut bucket = 0;
         for layer in &shape.layers[..shape.last] {
-            let means = if bucket == 0 { means } else { &quietly };
+            let options = if bucket == 0 { options } else { &quietly };
             let words = layer.all_slots() / BLOCK * u64::from(shape.width);
             let (part, more) = rest.split_at_mut(words as usize);
             rest = more;
             let fill = |_, records: &[_], part: &mut [_]| fill(&shape, layer, records, part);
-            let filled = gathered.solve(means, layer.bits, part, fill)?;
+            let filled = gathered.solve(options, layer.bits, part, fill)?;
             let mut next = Gathering::new(&quietly);
             for (cut, bumped) in filled {
                 for cut in cut {
@@ -446,15 +441,15 @@ impl Static for Ribbon {
             }
             gathered = next.finish()?;
         }
-        let means = if shape.last == 0 { means } else { &quietly };
+        let options = if shape.last == 0 { options } else { &quietly };
         let last = shape.last();
         let (seed, overflow) = match shape.form {
             Form::Bumped => {
                 let settle = |_, records: &[_], part: &mut [_]| settle(&shape, last, records, part);
-                gathered.solve(means, last.bits, rest, settle)?.swap_remove(0)
+                gathered.solve(options, last.bits, rest, settle)?.swap_remove(0)
             }
             Form::Homogeneous => {
-                gathered.solve(means, last.bits, rest, |shard, records, part| {
+                gathered.solve(options, last.bits, rest, |shard, records, part| {
                     settle_homogeneous(&shape, last, shard as u64, records, part)
                 })?;
                 (0, Vec::new())

@@ -25,20 +25,24 @@ use tamis_bits::Words;
 use tamis_format::{Name, Reader, Writer};
 
 use super::bloom::{MAX_PROBES, all_set, rate, smallest};
-use super::{build_by_inserting, usize_words};
+use super::common::{build_by_inserting, insert_batch, usize_words};
 use crate::error::{Error, Full};
-use crate::filter::{Build, Filter, Grow, Insert, KeySource, Persist};
 use crate::hash::KeyHash;
-use crate::plan::{Figures, MAX_BYTES, MAX_KEYS, Setting, Settings, Shape};
+use crate::limits::{MAX_BYTES, MAX_KEYS};
+use crate::options::BuildOptions;
+use crate::settings::{Setting, Settings};
+use crate::shape::{Figures, Shape};
+use crate::source::KeySource;
+use crate::traits::{Build, Filter, Grow, Insert, Persist};
 
 const BITS: Name = Name::new("bits");
 /// Percent of a stage's rate that the next has.
 const USUAL_TIGHTENING: u64 = 85;
 
-const TIGHTENING: Setting = Setting {
-    name: "tightening",
-    takes: "50 to 99: the percent of a stage's rate that the next one has; else 85",
-};
+const TIGHTENING: Setting = Setting::new(
+    "tightening",
+    "50 to 99: the percent of a stage's rate that the next one has; else 85",
+);
 
 /// Keys of the first stage, and the rate of all.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,8 +64,8 @@ impl ScalableBloomShape {
     /// A shape by hand: keys of the first stage, the rate of all stages together, and the percent
     /// of a stage's rate that the next one has.
     pub fn new(keys: u64, fpr: f64, tightening: u64) -> Result<Self, Error> {
-        crate::plan::check_keys(keys)?;
-        crate::plan::check_fpr(fpr)?;
+        crate::shape::check_keys(keys)?;
+        crate::shape::check_fpr(fpr)?;
         if !(50..=99).contains(&tightening) {
             let why = "a stage has 50 to 99 percent of the rate of the one before";
             return Err(Error::Infeasible { why });
@@ -93,17 +97,6 @@ impl ScalableBloomShape {
             (i == 0 || here > 0).then_some((stage, here))
         })
     }
-
-    fn figures_at(&self, keys: u64) -> Figures {
-        let stages: Vec<_> = self.stages(keys).collect();
-        let probes: u32 = stages.last().map_or(0, |(stage, _)| stage.probes);
-        Figures {
-            keys,
-            fpr: self.fpr_at(keys),
-            bytes: stages.iter().map(|(stage, _)| stage.bits / 8).sum(),
-            query_cost: f64::from(probes) * 1.125 + (stages.len() as f64 - 1.0) * 2.25,
-        }
-    }
 }
 
 impl Shape for ScalableBloomShape {
@@ -117,6 +110,17 @@ impl Shape for ScalableBloomShape {
     /// At its first size: one stage.
     fn figures(&self) -> Figures {
         self.figures_at(self.keys)
+    }
+
+    fn figures_at(&self, keys: u64) -> Figures {
+        let stages: Vec<_> = self.stages(keys).collect();
+        let probes: u32 = stages.last().map_or(0, |(stage, _)| stage.probes);
+        Figures {
+            keys,
+            fpr: self.fpr_at(keys),
+            bytes: stages.iter().map(|(stage, _)| stage.bits / 8).sum(),
+            query_cost: f64::from(probes) * 1.125 + (stages.len() as f64 - 1.0) * 2.25,
+        }
     }
 
     fn keys(&self) -> u64 {
@@ -173,12 +177,6 @@ impl ScalableBloom {
 }
 
 impl Filter for ScalableBloom {
-    type Shape = ScalableBloomShape;
-
-    fn shape(&self) -> &ScalableBloomShape {
-        &self.shape
-    }
-
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
         let in_stage =
@@ -217,12 +215,18 @@ impl Filter for ScalableBloom {
 }
 
 impl Build for ScalableBloom {
-    fn build_on(
-        _threads: usize,
-        shape: ScalableBloomShape,
+    type Shape = ScalableBloomShape;
+
+    fn shape(&self) -> &ScalableBloomShape {
+        &self.shape
+    }
+
+    fn build_with(
+        options: &BuildOptions<'_>,
+        fit: impl FnOnce(u64) -> Result<ScalableBloomShape, Error>,
         keys: impl KeySource,
     ) -> Result<Self, Error> {
-        build_by_inserting(Self::new(shape)?, keys)
+        build_by_inserting(options, Self::new(fit(0)?)?, keys)
     }
 }
 
@@ -231,9 +235,9 @@ impl Insert for ScalableBloom {
     #[inline]
     fn insert(&mut self, key: KeyHash) -> Result<(), Full> {
         if self.len >= self.room {
-            self.begin_stage().map_err(|_| Full)?;
+            self.begin_stage().map_err(|_| Full::NONE)?;
         }
-        let (stage, words) = self.stages.last_mut().ok_or(Full)?;
+        let (stage, words) = self.stages.last_mut().ok_or(Full::NONE)?;
         let words = words.to_mut();
         for bit in key.probes(stage.bits).take(stage.probes as usize) {
             tamis_bits::set::set(words, bit);
@@ -243,30 +247,17 @@ impl Insert for ScalableBloom {
     }
 
     fn insert_batch(&mut self, keys: &[KeyHash]) -> Result<(), Full> {
-        const LANES: usize = 16;
-        for keys in keys.chunks(LANES) {
-            if let Some((stage, words)) = self.stages.last() {
-                for key in keys {
-                    for bit in key.probes(stage.bits).take(stage.probes as usize) {
-                        tamis_bits::prefetch(words, (bit / 64) as usize);
-                    }
+        insert_batch(self, keys, |filter, key| {
+            if let Some((stage, words)) = filter.stages.last() {
+                for bit in key.probes(stage.bits).take(stage.probes as usize) {
+                    tamis_bits::prefetch(words, (bit / 64) as usize);
                 }
             }
-            keys.iter().try_for_each(|key| self.insert(*key))?;
-        }
-        Ok(())
+        })
     }
 }
 
-impl Grow for ScalableBloom {
-    fn figures_at(shape: &ScalableBloomShape, keys: u64) -> Figures {
-        shape.figures_at(keys)
-    }
-
-    fn bytes(&self) -> u64 {
-        self.stages.iter().map(|(_, words)| words.len() as u64 * 8).sum()
-    }
-}
+impl Grow for ScalableBloom {}
 
 impl Persist for ScalableBloom {
     fn write<'a>(&'a self, to: &mut Writer<'a>) {

@@ -31,17 +31,21 @@ use tamis_bits::{Words, packed, prefetch, set};
 use tamis_format::{Fields, Name, Reader, Writer};
 
 use super::bloom::{self, MAX_PROBES, PROBES};
-use super::{build_by_inserting, usize_words};
+use super::common::{build_by_inserting, insert_batch, usize_words};
 use crate::error::{Error, Full};
-use crate::filter::{Build, Count, Filter, Insert, KeySource, Persist};
 use crate::hash::KeyHash;
-use crate::plan::{Figures, MAX_KEYS, Setting, Settings, Shape};
+use crate::limits::MAX_KEYS;
+use crate::options::BuildOptions;
+use crate::settings::{Setting, Settings};
+use crate::shape::{Figures, Shape};
+use crate::source::KeySource;
+use crate::traits::{Build, Count, Filter, Insert, Persist};
 
 const COUNTERS: Name = Name::new("counters");
 const MAX_COUNTERS: u64 = 1 << 47;
 const WIDTHS: std::ops::RangeInclusive<u64> = 2..=64;
 
-pub(super) const WIDTH: Setting = Setting { name: "c", takes: "2 to 64 bits a counter; else 8" };
+pub(super) const WIDTH: Setting = Setting::new("c", "2 to 64 bits a counter; else 8");
 
 /// `m` counters of `c` bits, `k` of them a key: what both spectral kinds are made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,7 +68,7 @@ impl Field {
         if !WIDTHS.contains(&width.into()) {
             return Err(Error::Limit { what: "bits a counter", asked: width.into(), most: 64 });
         }
-        crate::plan::check_keys(keys)?;
+        crate::shape::check_keys(keys)?;
         Ok(Self { counters, probes, width, keys })
     }
 
@@ -245,12 +249,6 @@ impl SpectralBloom {
 }
 
 impl Filter for SpectralBloom {
-    type Shape = SpectralBloomShape;
-
-    fn shape(&self) -> &SpectralBloomShape {
-        &self.shape
-    }
-
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
         self.shape.0.all_raised(&self.counters, key)
@@ -274,12 +272,18 @@ impl Filter for SpectralBloom {
 }
 
 impl Build for SpectralBloom {
-    fn build_on(
-        _threads: usize,
-        shape: SpectralBloomShape,
+    type Shape = SpectralBloomShape;
+
+    fn shape(&self) -> &SpectralBloomShape {
+        &self.shape
+    }
+
+    fn build_with(
+        options: &BuildOptions<'_>,
+        fit: impl FnOnce(u64) -> Result<SpectralBloomShape, Error>,
         keys: impl KeySource,
     ) -> Result<Self, Error> {
-        build_by_inserting(Self::new(shape)?, keys)
+        build_by_inserting(options, Self::new(fit(0)?)?, keys)
     }
 }
 
@@ -291,7 +295,7 @@ impl Insert for SpectralBloom {
         let least = field.least(&self.counters, key);
         if least == 0 {
             if self.len >= field.keys {
-                return Err(Full);
+                return Err(Full::NONE);
             }
             self.len += 1;
         }
@@ -307,12 +311,7 @@ impl Insert for SpectralBloom {
     }
 
     fn insert_batch(&mut self, keys: &[KeyHash]) -> Result<(), Full> {
-        const LANES: usize = 16;
-        for keys in keys.chunks(LANES) {
-            keys.iter().for_each(|key| self.shape.0.fetch(&self.counters, *key));
-            keys.iter().try_for_each(|key| self.insert(*key))?;
-        }
-        Ok(())
+        insert_batch(self, keys, |filter, key| filter.shape.0.fetch(&filter.counters, key))
     }
 }
 

@@ -23,11 +23,15 @@ use tamis_bits::simd::{self, BLOCK_WORDS, Isa};
 use tamis_bits::{Words, range, set};
 use tamis_format::{Name, Reader, Writer};
 
-use super::{binomial_mean, check_same, cosine, sum_of_keys, usize_words};
+use super::common::{binomial_mean, check_same, cosine, sum_of_keys, usize_words};
 use crate::error::{Error, Full};
-use crate::filter::{Build, Filter, Insert, KeySource, Merge, Persist, SetOps};
 use crate::hash::KeyHash;
-use crate::plan::{Figures, MAX_BYTES, MAX_KEYS, Settings, Shape};
+use crate::limits::{MAX_BYTES, MAX_KEYS};
+use crate::options::BuildOptions;
+use crate::settings::Settings;
+use crate::shape::{Figures, Shape};
+use crate::source::{KeySource, read_keys};
+use crate::traits::{Build, Filter, Insert, Merge, Persist, SetOps};
 
 const BITS: Name = Name::new("bits");
 const BLOCK_BYTES: u64 = 32;
@@ -53,7 +57,7 @@ impl SplitBlockBloomShape {
         if blocks == 0 || blocks > most {
             return Err(Error::Limit { what: "blocks", asked: blocks, most });
         }
-        crate::plan::check_keys(keys)?;
+        crate::shape::check_keys(keys)?;
         Ok(Self { blocks, keys })
     }
 
@@ -195,12 +199,6 @@ impl SplitBlockBloom {
 }
 
 impl Filter for SplitBlockBloom {
-    type Shape = SplitBlockBloomShape;
-
-    fn shape(&self) -> &SplitBlockBloomShape {
-        &self.shape
-    }
-
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
         let (block, x) = place(self.shape.blocks)(&key);
@@ -217,30 +215,36 @@ impl Filter for SplitBlockBloom {
 }
 
 impl Build for SplitBlockBloom {
-    fn build_on(
-        threads: usize,
-        shape: Self::Shape,
-        mut keys: impl KeySource,
+    type Shape = SplitBlockBloomShape;
+
+    fn shape(&self) -> &SplitBlockBloomShape {
+        &self.shape
+    }
+
+    fn build_with(
+        options: &BuildOptions<'_>,
+        fit: impl FnOnce(u64) -> Result<SplitBlockBloomShape, Error>,
+        keys: impl KeySource,
     ) -> Result<Self, Error> {
         // Every thread sets bits in a filter of its own, and their union is what one thread would
         // have made. That takes memory, so a large filter is built on fewer threads.
+        let shape = fit(0)?;
         let spare = (SPARE_BYTES / shape.figures().bytes) as usize;
         let useful = shape.keys as usize / WORTH_A_THREAD;
-        let threads = threads.min(1 + spare).min(useful).max(1);
+        let threads = options.thread_count().min(1 + spare).min(useful).max(1);
         let mut parts = Vec::new();
         for _ in 0..threads {
             parts.push(Self::new(shape.clone())?);
         }
         let mut room = shape.keys;
-        loop {
-            let run = keys.next_run()?;
-            if run.is_empty() {
-                return Ok(Self::union(parts));
-            }
-            let full = Error::Full { keys: shape.keys };
-            room = room.checked_sub(run.len() as u64).ok_or(full)?;
-            Self::insert_into(&mut parts, run).map_err(|Full| Error::Full { keys: shape.keys })?;
-        }
+        let full = || Error::Capacity { capacity: shape.keys };
+        read_keys(options, keys, |run| {
+            room = room.checked_sub(run.len() as u64).ok_or_else(full)?;
+            Self::insert_into(&mut parts, run).map_err(|_| full())?;
+            let placed = shape.keys - room;
+            options.advance(placed, placed)
+        })?;
+        Ok(Self::union(parts))
     }
 }
 
@@ -248,7 +252,7 @@ impl Insert for SplitBlockBloom {
     #[inline]
     fn insert(&mut self, key: KeyHash) -> Result<(), Full> {
         if self.len >= self.shape.keys {
-            return Err(Full);
+            return Err(Full::NONE);
         }
         let (block, x) = place(self.shape.blocks)(&key);
         simd::insert(self.words.to_mut(), block, x);
@@ -261,7 +265,7 @@ impl Insert for SplitBlockBloom {
         let place = place(self.shape.blocks);
         simd::insert_batch(Isa::best(), self.words.to_mut(), &keys[..room], place);
         self.len += room as u64;
-        if room == keys.len() { Ok(()) } else { Err(Full) }
+        if room == keys.len() { Ok(()) } else { Err(Full::NONE.after(room)) }
     }
 }
 
@@ -362,13 +366,14 @@ mod tests {
         let keys: Vec<KeyHash> = (0..1_200_000u64).map(|key| key.hash_with(&hasher)).collect();
         let shape = SplitBlockBloomShape::fit(keys.len() as u64, 0.01).unwrap();
         let one = SplitBlockBloom::build(shape.clone(), &keys[..]).unwrap();
+        let build = |threads, shape| {
+            let options = BuildOptions::new().threads(threads);
+            SplitBlockBloom::build_with(&options, crate::traits::given(shape), &keys[..])
+        };
         for threads in [2, 3, 7, 64] {
-            assert_eq!(SplitBlockBloom::build_on(threads, shape.clone(), &keys[..]).unwrap(), one);
+            assert_eq!(build(threads, shape.clone()).unwrap(), one);
         }
         let short = SplitBlockBloomShape::new(shape.blocks, 1_199_999).unwrap();
-        assert!(matches!(
-            SplitBlockBloom::build_on(2, short, &keys[..]),
-            Err(Error::Full { keys: 1_199_999 })
-        ));
+        assert!(matches!(build(2, short), Err(Error::Capacity { capacity: 1_199_999 })));
     }
 }

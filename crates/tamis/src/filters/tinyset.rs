@@ -36,10 +36,11 @@ use std::sync::LazyLock;
 use tamis_bits::Words;
 use tamis_bits::packed::mask;
 
-use super::binomial_mean;
-use super::tiny_block::{BLOCK, BLOCKS, Code, Grid, Put, tiny_kind};
+use super::common::binomial_mean;
+use super::common::tiny_block::{BLOCK, BLOCKS, Code, Grid, Put, tiny_kind};
 use crate::error::Error;
-use crate::plan::{Figures, Setting, Settings, Shape};
+use crate::settings::{Setting, Settings};
+use crate::shape::{Figures, Shape};
 
 /// A number of blocks, of 256, 512 or 1024 bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -240,9 +241,9 @@ tiny_kind!(TinySet, TinySetShape, false);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::filter::{Build, Filter, Insert, Persist};
     use crate::hash::KeyHash;
     use crate::hash::{HashId, Key, KeyHasher};
+    use crate::traits::{Build, Filter, Insert, Persist};
     use tamis_bits::range::mix;
 
     fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<KeyHash> {

@@ -32,13 +32,16 @@
 use tamis_bits::peel::Blocks;
 use tamis_format::{Reader, Writer};
 
-use super::as_given;
-use super::peeled::{Layout, MAX_SHARD_BITS, Table, shards, width_for};
+use super::common::peeled::{Layout, MAX_SHARD_BITS, Table, shards, width_for};
 use crate::error::Error;
-use crate::filter::{Build, BuildOptions, Filter, KeySource, Persist, Static};
 use crate::gather::gather;
 use crate::hash::KeyHash;
-use crate::plan::{Figures, MAX_KEYS, Setting, Settings, Shape};
+use crate::limits::MAX_KEYS;
+use crate::options::BuildOptions;
+use crate::settings::{Setting, Settings};
+use crate::shape::{Figures, Shape};
+use crate::source::KeySource;
+use crate::traits::{Build, Filter, Persist, Static};
 
 /// Prints of so many bits; the third block plain or without its zeros.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,8 +51,7 @@ pub struct XorShape {
     graph: Blocks<3>,
 }
 
-const PLUS: Setting =
-    Setting { name: "plus", takes: "1: the third block without its zeros; else with them" };
+const PLUS: Setting = Setting::new("plus", "1: the third block without its zeros; else with them");
 
 /// Cells a key, and some more, so that small sets peel too.
 const CELLS: f64 = 1.23;
@@ -60,7 +62,7 @@ const LATE: f64 = 0.2615;
 impl XorShape {
     /// Prints of `width` bits, 1 to 32; `plus` leaves the third block's zeros out.
     pub fn new(keys: u64, width: u32, plus: bool) -> Result<Self, Error> {
-        crate::plan::check_keys(keys)?;
+        crate::shape::check_keys(keys)?;
         if !(1..=32).contains(&width) {
             return Err(Error::Limit { what: "bits a print", asked: width.into(), most: 32 });
         }
@@ -144,12 +146,6 @@ impl Xor {
 }
 
 impl Filter for Xor {
-    type Shape = XorShape;
-
-    fn shape(&self) -> &XorShape {
-        &self.shape
-    }
-
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
         self.table.contains(&self.shape.graph, key.hi)
@@ -167,21 +163,23 @@ impl Filter for Xor {
     }
 }
 
-impl Build for Xor {
-    fn build_on(threads: usize, shape: XorShape, keys: impl KeySource) -> Result<Self, Error> {
-        Self::build_fitting(&BuildOptions::new().with_threads(threads), as_given(shape), keys)
-    }
-}
+impl Static for Xor {}
 
-impl Static for Xor {
-    fn build_fitting(
-        means: &BuildOptions<'_>,
+impl Build for Xor {
+    type Shape = XorShape;
+
+    fn shape(&self) -> &XorShape {
+        &self.shape
+    }
+
+    fn build_with(
+        options: &BuildOptions<'_>,
         fit: impl FnOnce(u64) -> Result<XorShape, Error>,
         keys: impl KeySource,
     ) -> Result<Self, Error> {
-        let records = gather(means, keys)?;
+        let records = gather(options, keys)?;
         let shape = fit(records.len())?;
-        let table = Table::solve(means, shape.layout, &shape.graph, records)?;
+        let table = Table::solve(options, shape.layout, &shape.graph, records)?;
         Ok(Self { shape, table })
     }
 }

@@ -43,12 +43,16 @@ use tamis_bits::windows::{Row, System};
 use tamis_bits::{LINE_WORDS, Words, lines, packed, prefetch, range};
 use tamis_format::{Name, Reader, Writer};
 
-use super::{as_given, usize_words};
+use super::common::usize_words;
 use crate::error::Error;
-use crate::filter::{Build, BuildOptions, Filter, KeySource, Persist, Static};
 use crate::gather::{Record, gather};
 use crate::hash::KeyHash;
-use crate::plan::{Figures, MAX_KEYS, Setting, Settings, Shape};
+use crate::limits::MAX_KEYS;
+use crate::options::BuildOptions;
+use crate::settings::{Setting, Settings};
+use crate::shape::{Figures, Shape};
+use crate::source::KeySource;
+use crate::traits::{Build, Filter, Persist, Static};
 
 const TABLE: Name = Name::new("table");
 const PLACES: Name = Name::new("places");
@@ -88,13 +92,13 @@ pub struct XorSatShape {
     wide: u64,
 }
 
-const BLOCK: Setting = Setting { name: "block", takes: "256 to 16384 keys of a block; else 3000" };
+const BLOCK: Setting = Setting::new("block", "256 to 16384 keys of a block; else 3000");
 
 impl XorSatShape {
     /// A shape by hand: so many bits a slot, and one more in a share of the blocks; made for this
     /// many keys, in blocks of up to so many.
     pub fn new(width: u32, more: f64, keys: u64, block: u64) -> Result<Self, Error> {
-        crate::plan::check_keys(keys)?;
+        crate::shape::check_keys(keys)?;
         if !(1..=MAX_WIDTH).contains(&width) {
             let most = MAX_WIDTH.into();
             return Err(Error::Limit { what: "bits a slot", asked: width.into(), most });
@@ -171,7 +175,7 @@ impl Shape for XorSatShape {
 
     fn fit_with(keys: u64, fpr: f64, settings: &Settings) -> Result<Self, Error> {
         let block = settings.number(&BLOCK, |keys| BLOCKS.contains(&keys))?.unwrap_or(USUAL);
-        let whole = super::peeled::width_for(fpr)?;
+        let whole = super::common::peeled::width_for(fpr)?;
         let shape = Self::new(whole, 0.0, keys, block)?;
         if whole == 1 {
             return Ok(shape);
@@ -381,12 +385,6 @@ impl XorSat {
 }
 
 impl Filter for XorSat {
-    type Shape = XorSatShape;
-
-    fn shape(&self) -> &XorSatShape {
-        &self.shape
-    }
-
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
         if self.len == 0 {
@@ -428,25 +426,27 @@ impl Filter for XorSat {
     }
 }
 
-impl Build for XorSat {
-    fn build_on(threads: usize, shape: XorSatShape, keys: impl KeySource) -> Result<Self, Error> {
-        Self::build_fitting(&BuildOptions::new().with_threads(threads), as_given(shape), keys)
-    }
-}
+impl Static for XorSat {}
 
-impl Static for XorSat {
-    fn build_fitting(
-        means: &BuildOptions<'_>,
+impl Build for XorSat {
+    type Shape = XorSatShape;
+
+    fn shape(&self) -> &XorSatShape {
+        &self.shape
+    }
+
+    fn build_with(
+        options: &BuildOptions<'_>,
         fit: impl FnOnce(u64) -> Result<XorSatShape, Error>,
         keys: impl KeySource,
     ) -> Result<Self, Error> {
-        let gathered = gather(means, keys)?;
+        let gathered = gather(options, keys)?;
         let len = gathered.len();
         let shape = fit(len)?;
         let mut table = Words::zeroed(usize_words(words(shape.slots(), shape.width))?)?;
         // What the shards return is as large as the table, and is there beside it.
         let bytes = [2 * shape.figures().bytes, System::bytes(shape.most_keys())];
-        let solved = gathered.solve_apart(means, shape.shard_bits, bytes, |shard, records| {
+        let solved = gathered.solve_apart(options, shape.shard_bits, bytes, |shard, records| {
             let mut solved = Solved::default();
             solved.add_shard(&shape, shard as u64, records)?;
             Ok(solved)

@@ -38,7 +38,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use crate::error::Error;
-use crate::filter::{BuildOptions, KeySource};
+use crate::options::BuildOptions;
+use crate::source::{KeySource, read_keys};
 use arena::{Arena, BLOCK};
 use sort::{Sorter, append, reserve};
 use spill::Spill;
@@ -67,7 +68,7 @@ const LEAST_MEMORY: u64 = 16 << 20;
 /// Records on their way in.
 #[derive(Debug)]
 pub(crate) struct Gathering<'m, const W: usize> {
-    means: &'m BuildOptions<'m>,
+    options: &'m BuildOptions<'m>,
     /// All of them, as long as they are few.
     few: Vec<Record<W>>,
     many: Option<Many<W>>,
@@ -76,8 +77,8 @@ pub(crate) struct Gathering<'m, const W: usize> {
 
 impl<'m, const W: usize> Gathering<'m, W> {
     /// Nothing yet.
-    pub(crate) fn new(means: &'m BuildOptions<'m>) -> Self {
-        Self { means, few: Vec::new(), many: None, read: 0 }
+    pub(crate) fn new(options: &'m BuildOptions<'m>) -> Self {
+        Self { options, few: Vec::new(), many: None, read: 0 }
     }
 
     /// Takes some more.
@@ -95,20 +96,20 @@ impl<'m, const W: usize> Gathering<'m, W> {
                 return Ok(());
             }
             None => {
-                let many = self.many.insert(Many::new(self.means)?);
-                many.extend(take(&mut self.few).into_iter(), self.means)?;
+                let many = self.many.insert(Many::new(self.options)?);
+                many.extend(take(&mut self.few).into_iter(), self.options)?;
                 many
             }
         };
-        many.extend(records, self.means)
+        many.extend(records, self.options)
     }
 
     /// Sorts them, and drops those that are there twice.
     pub(crate) fn finish(self) -> Result<Gathered<W>, Error> {
-        let Self { means, few, many, read } = self;
-        means.tell(0, read);
+        let Self { options, few, many, read } = self;
+        options.advance(0, read)?;
         if let Some(many) = many {
-            return many.finish(means);
+            return many.finish(options);
         }
         let mut sorter = Sorter::default();
         let fill = |to: &mut Vec<_>| {
@@ -124,17 +125,12 @@ impl<'m, const W: usize> Gathering<'m, W> {
 
 /// The digests of all keys.
 pub(crate) fn gather(
-    means: &BuildOptions<'_>,
-    mut keys: impl KeySource,
+    options: &BuildOptions<'_>,
+    keys: impl KeySource,
 ) -> Result<Gathered<1>, Error> {
-    let mut gathering = Gathering::new(means);
-    loop {
-        let run = keys.next_run()?;
-        if run.is_empty() {
-            return gathering.finish();
-        }
-        gathering.extend(run.iter().map(|key| [key.hi]))?;
-    }
+    let mut gathering = Gathering::new(options);
+    read_keys(options, keys, |run| gathering.extend(run.iter().map(|key| [key.hi])))?;
+    gathering.finish()
 }
 
 /// More than a few records on their way in.
@@ -155,8 +151,8 @@ struct Many<const W: usize> {
 }
 
 impl<const W: usize> Many<W> {
-    fn new(means: &BuildOptions<'_>) -> Result<Self, Error> {
-        let room = match means.memory() {
+    fn new(options: &BuildOptions<'_>) -> Result<Self, Error> {
+        let room = match options.memory() {
             None => u64::MAX,
             // The rest is for buffers, and for the list of blocks by bucket while they spill.
             Some((limit, _)) => (limit - limit / 16).saturating_sub(LEAST_MEMORY / 2),
@@ -173,7 +169,7 @@ impl<const W: usize> Many<W> {
     fn extend(
         &mut self,
         records: impl Iterator<Item = Record<W>>,
-        means: &BuildOptions<'_>,
+        options: &BuildOptions<'_>,
     ) -> Result<(), Error> {
         for record in records {
             let recent = &mut self.recent[record[0] as usize % RECENT];
@@ -187,36 +183,36 @@ impl<const W: usize> Many<W> {
             self.buffers[bucket * BLOCK + fill] = record;
             self.fill[bucket] = fill + 1;
             if fill + 1 == BLOCK {
-                self.flush(bucket, means)?;
+                self.flush(bucket, options)?;
             }
         }
         Ok(())
     }
 
     /// Moves a bucket's buffer to the arena, and if that is full, first the arena to the file.
-    fn flush(&mut self, bucket: usize, means: &BuildOptions<'_>) -> Result<(), Error> {
+    fn flush(&mut self, bucket: usize, options: &BuildOptions<'_>) -> Result<(), Error> {
         if self.arena.is_full() {
-            spill(&mut self.arena, &mut self.spill, means)?;
+            spill(&mut self.arena, &mut self.spill, options)?;
         }
         let fill = take(&mut self.fill[bucket]);
         self.arena.push(bucket, &self.buffers[bucket * BLOCK..][..fill])
     }
 
-    fn finish(mut self, means: &BuildOptions<'_>) -> Result<Gathered<W>, Error> {
+    fn finish(mut self, options: &BuildOptions<'_>) -> Result<Gathered<W>, Error> {
         for bucket in 0..BUCKETS {
-            self.flush(bucket, means)?;
+            self.flush(bucket, options)?;
         }
         if self.spill.is_some() {
-            spill(&mut self.arena, &mut self.spill, means)?;
+            spill(&mut self.arena, &mut self.spill, options)?;
         }
         let Self { mut arena, spill, placed, .. } = self;
         let mut buckets = vec![Tally::default(); BUCKETS];
         let Some(spill) = spill else {
-            sort_blocks(&mut arena, means.threads(), &mut buckets)?;
+            sort_blocks(options, &mut arena, placed.records, &mut buckets)?;
             return Ok(Gathered { held: Held::Blocks(arena), buckets, solving: solving::<W>() });
         };
         drop(arena);
-        if count_spilled(&spill, means, &mut buckets)? != placed {
+        if count_spilled(&spill, options, &mut buckets)? != placed {
             return Err(spill.damaged());
         }
         Ok(Gathered { held: Held::Spilled(spill), buckets, solving: solving::<W>() })
@@ -227,9 +223,9 @@ impl<const W: usize> Many<W> {
 fn spill<const W: usize>(
     arena: &mut Arena<W>,
     file: &mut Option<Spill<W>>,
-    means: &BuildOptions<'_>,
+    options: &BuildOptions<'_>,
 ) -> Result<(), Error> {
-    let (_, folder) = means.memory().expect("without a limit nothing is full");
+    let (_, folder) = options.memory().expect("without a limit nothing is full");
     let file = match file {
         Some(file) => file,
         None => file.insert(Spill::new(folder)?),
@@ -241,12 +237,14 @@ fn spill<const W: usize>(
 
 /// Sorts every bucket, drops what is there twice, and writes the rest back to the same blocks.
 fn sort_blocks<const W: usize>(
+    options: &BuildOptions<'_>,
     arena: &mut Arena<W>,
-    threads: usize,
+    records: u64,
     tallies: &mut [Tally],
 ) -> Result<(), Error> {
     let jobs = arena.buckets_mut().into_iter().zip(tallies);
-    share(threads, jobs, |sorter: &mut Sorter<W>, ((mut blocks, len), tally)| {
+    share(options.thread_count(), jobs, |sorter: &mut Sorter<W>, ((mut blocks, len), tally)| {
+        options.check(0, records)?;
         let sorted = sorter.sort(BUCKET_BITS, |to| append(&blocks, to))?;
         sorted.dedup();
         for (block, records) in blocks.iter_mut().zip(sorted.chunks(BLOCK)) {
@@ -260,13 +258,14 @@ fn sort_blocks<const W: usize>(
 /// Counts the distinct records of every bucket; returns what there is with those that are not.
 fn count_spilled<const W: usize>(
     spill: &Spill<W>,
-    means: &BuildOptions<'_>,
+    options: &BuildOptions<'_>,
     tallies: &mut [Tally],
 ) -> Result<Tally, Error> {
     let largest = (0..BUCKETS).map(|bucket| spill.len(bucket..bucket + 1)).max().unwrap_or(0);
-    let threads = threads_within(means, 0, 2 * largest * size_of::<Record<W>>() as u64)?;
+    let threads = threads_within(options, 0, 2 * largest * size_of::<Record<W>>() as u64)?;
     let all = Mutex::new(Tally::default());
     share(threads, tallies.iter_mut().enumerate(), |sorter: &mut Sorter<W>, (bucket, tally)| {
+        options.check(0, spill.len(0..BUCKETS))?;
         let read = |to: &mut Vec<_>| spill.read(bucket..bucket + 1, to);
         let sorted = sorter.sort(BUCKET_BITS, read)?;
         all.lock().expect("no thread panicked").join(Tally::of(sorted));
@@ -346,30 +345,30 @@ impl<const W: usize> Gathered<W> {
     /// whichever is more.
     pub(crate) fn solve<T: Send>(
         self,
-        means: &BuildOptions<'_>,
+        options: &BuildOptions<'_>,
         bits: u32,
         table: &mut [u64],
         solve: impl Fn(usize, &[Record<W>], &mut [u64]) -> Result<T, Error> + Sync,
     ) -> Result<Vec<T>, Error> {
         let bytes = size_of_val(table) as u64;
-        self.solve_beside(means, bits, [bytes, 0], table, solve)
+        self.solve_beside(options, bits, [bytes, 0], table, solve)
     }
 
     /// The same where what is solved of a shard is in what `solve` returns. Beside the records that
     /// takes so many bytes in all, and so many more for each thread.
     pub(crate) fn solve_apart<T: Send>(
         self,
-        means: &BuildOptions<'_>,
+        options: &BuildOptions<'_>,
         bits: u32,
         bytes: [u64; 2],
         solve: impl Fn(usize, &[Record<W>]) -> Result<T, Error> + Sync,
     ) -> Result<Vec<T>, Error> {
-        self.solve_beside(means, bits, bytes, &mut [], |shard, records, _| solve(shard, records))
+        self.solve_beside(options, bits, bytes, &mut [], |shard, records, _| solve(shard, records))
     }
 
     fn solve_beside<T: Send>(
         mut self,
-        means: &BuildOptions<'_>,
+        options: &BuildOptions<'_>,
         bits: u32,
         [bytes, each]: [u64; 2],
         table: &mut [u64],
@@ -378,7 +377,7 @@ impl<const W: usize> Gathered<W> {
         let (shards, all) = (1usize << bits, self.len());
         let groups = self.groups(bits);
         let (group_shards, group_buckets) = (shards / groups, self.buckets.len() / groups);
-        let threads = self.settle(means, groups, group_shards, bytes, each)?;
+        let threads = self.settle(options, groups, group_shards, bytes, each)?;
 
         let part = table.len() / shards;
         let mut results: Vec<Option<T>> = (0..shards).map(|_| None).collect();
@@ -403,7 +402,7 @@ impl<const W: usize> Gathered<W> {
                 (records, cells) = (others, other_cells);
                 *result = Some(solve(shard, own, own_cells)?);
                 let own = own.len() as u64;
-                means.tell(placed.fetch_add(own, Ordering::Relaxed) + own, all);
+                options.advance(placed.fetch_add(own, Ordering::Relaxed) + own, all)?;
             }
             Ok(())
         })?;
@@ -414,7 +413,7 @@ impl<const W: usize> Gathered<W> {
     /// so many more a thread, and says on how many threads that can be.
     fn settle(
         &mut self,
-        means: &BuildOptions<'_>,
+        options: &BuildOptions<'_>,
         groups: usize,
         group_shards: usize,
         table: u64,
@@ -427,10 +426,10 @@ impl<const W: usize> Gathered<W> {
         let solving = self.solving * largest.div_ceil(group_shards as u64) + each;
         if let Held::Blocks(arena) = &mut self.held {
             let held = table + arena.bytes();
-            match threads_within(means, held, size * largest + solving) {
+            match threads_within(options, held, size * largest + solving) {
                 Err(Error::MemoryLimit { .. }) => {
                     let mut file = None;
-                    spill(arena, &mut file, means)?;
+                    spill(arena, &mut file, options)?;
                     self.held = Held::Spilled(file.expect("just made"));
                 }
                 // One shard of all: once its records are together they need not be apart as well.
@@ -447,9 +446,9 @@ impl<const W: usize> Gathered<W> {
                 let width = BUCKETS / groups;
                 let raw = (0..groups).map(|group| spill.len(group * width..(group + 1) * width));
                 let each = 2 * size * raw.max().unwrap_or(0) + solving;
-                threads_within(means, table, each.max(LEAST_MEMORY.saturating_sub(table)))
+                threads_within(options, table, each.max(LEAST_MEMORY.saturating_sub(table)))
             }
-            _ => threads_within(means, table + size * self.len(), solving),
+            _ => threads_within(options, table + size * self.len(), solving),
         }
     }
 
@@ -477,10 +476,10 @@ impl<const W: usize> Gathered<W> {
 }
 
 /// How many threads the limit of memory allows, if each takes so much beside what is held.
-fn threads_within(means: &BuildOptions<'_>, held: u64, each: u64) -> Result<usize, Error> {
-    let Some((limit, _)) = means.memory() else { return Ok(means.threads()) };
+fn threads_within(options: &BuildOptions<'_>, held: u64, each: u64) -> Result<usize, Error> {
+    let Some((limit, _)) = options.memory() else { return Ok(options.thread_count()) };
     let room = limit.checked_sub(held).map_or(0, |room| room.checked_div(each).unwrap_or(u64::MAX));
-    match usize::try_from(room).unwrap_or(usize::MAX).min(means.threads()) {
+    match usize::try_from(room).unwrap_or(usize::MAX).min(options.thread_count()) {
         0 => Err(Error::MemoryLimit { limit, needs: held.saturating_add(each) }),
         threads => Ok(threads),
     }
@@ -495,22 +494,37 @@ fn share<J: Send, const W: usize>(
     let helpers = threads.min(jobs.len()).saturating_sub(1);
     let (jobs, failure) = (Mutex::new(Some(jobs)), Mutex::new(None));
     let next = || jobs.lock().expect("no thread panicked").as_mut().and_then(Iterator::next);
+    let stop = || *jobs.lock().expect("no thread panicked") = None;
     let run = || {
+        let _guard = OnPanic(&stop);
         let mut sorter = Sorter::default();
         while let Some(job) = next() {
             if let Err(error) = work(&mut sorter, job) {
-                *jobs.lock().expect("no thread panicked") = None;
+                stop();
                 failure.lock().expect("no thread panicked").get_or_insert(error);
             }
         }
     };
     thread::scope(|scope| {
-        for _ in 0..helpers {
-            scope.spawn(run);
-        }
+        let helpers: Vec<_> = (0..helpers).map(|_| scope.spawn(run)).collect();
         run();
+        for helper in helpers {
+            helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        }
     });
     failure.into_inner().expect("no thread panicked").map_or(Ok(()), Err)
+}
+
+/// Calls a function if its thread panics: a panic in a caller's progress callback ends the work of the
+/// other threads and then reaches the caller.
+struct OnPanic<'a, F: Fn()>(&'a F);
+
+impl<F: Fn()> Drop for OnPanic<'_, F> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            (self.0)();
+        }
+    }
 }
 
 #[cfg(test)]
@@ -521,14 +535,18 @@ mod tests {
     use tamis_bits::range::mix;
 
     use super::*;
-    use crate::filter::Progress;
+    use crate::options::Progress;
 
     /// What a solver saw of each shard, and what it left in the table.
     type Seen<const W: usize> = (Vec<Vec<Record<W>>>, Vec<u64>);
 
     /// Gathers in runs of uneven length; has the solver note its records, and their sum in the table.
-    fn seen<const W: usize>(means: &BuildOptions<'_>, records: &[Record<W>], bits: u32) -> Seen<W> {
-        let mut gathering = Gathering::new(means);
+    fn seen<const W: usize>(
+        options: &BuildOptions<'_>,
+        records: &[Record<W>],
+        bits: u32,
+    ) -> Seen<W> {
+        let mut gathering = Gathering::new(options);
         for run in records.chunks(70_001) {
             gathering.extend(run.iter().copied()).unwrap();
         }
@@ -540,23 +558,23 @@ mod tests {
             cells.copy_from_slice(&[shard as u64, records.len() as u64, sum]);
             Ok(records.to_vec())
         };
-        let shards = gathered.solve(means, bits, &mut table, note).unwrap();
+        let shards = gathered.solve(options, bits, &mut table, note).unwrap();
         assert_eq!(shards.iter().map(|shard| shard.len() as u64).sum::<u64>(), len);
         (shards, table)
     }
 
     fn check<const W: usize>(
-        means: &BuildOptions<'_>,
+        options: &BuildOptions<'_>,
         records: &[Record<W>],
         bits: u32,
     ) -> Seen<W> {
         let distinct: BTreeSet<_> = records.iter().copied().collect();
-        let (shards, table) = seen(means, records, bits);
-        assert!(shards.iter().flatten().eq(distinct.iter()), "{means:?} {bits}");
+        let (shards, table) = seen(options, records, bits);
+        assert!(shards.iter().flatten().eq(distinct.iter()), "{options:?} {bits}");
         for (number, (shard, cells)) in shards.iter().zip(table.chunks(3)).enumerate() {
             let at_home =
                 |record: &Record<W>| bits == 0 || record[0] >> (64 - bits) == number as u64;
-            assert!(shard.iter().all(at_home), "{means:?} {bits}");
+            assert!(shard.iter().all(at_home), "{options:?} {bits}");
             assert_eq!(cells[..2], [number as u64, shard.len() as u64]);
         }
         (shards, table)
@@ -578,10 +596,10 @@ mod tests {
             for len in [0, 1, 2, 1000, FEW as u64, FEW as u64 + 1, 400_000] {
                 let records: Vec<_> = (0..len).map(|n| [digest(n)]).collect();
                 for (bits, threads) in [(0, 1), (3, 2), (8, 3), (12, 2)] {
-                    check(&BuildOptions::new().with_threads(threads), &records, bits);
+                    check(&BuildOptions::new().threads(threads), &records, bits);
                 }
                 let values: Vec<_> = (0..len).map(|n| [digest(n), mix(n) % 2]).collect();
-                check(&BuildOptions::new().with_threads(2), &values, 5);
+                check(&BuildOptions::new().threads(2), &values, 5);
             }
         }
     }
@@ -593,12 +611,12 @@ mod tests {
         for (name, digest) in DIGESTS {
             let records: Vec<_> = (0..2_000_000).map(|n| [digest(n)]).collect();
             for bits in [0, 6, 10] {
-                let free = check(&BuildOptions::new().with_threads(2), &records, bits);
-                let tight = BuildOptions::new().with_threads(2).on_progress(&watcher);
+                let free = check(&BuildOptions::new().threads(2), &records, bits);
+                let tight = BuildOptions::new().threads(2).on_progress(&watcher);
                 // All in one bucket is 16 MB, which must be there twice to be sorted.
                 let limit = if bits == 0 || name == "in one bucket" { 90 << 20 } else { 16 << 20 };
                 assert!(
-                    seen(&tight.with_memory(limit, temp_dir()), &records, bits) == free,
+                    seen(&tight.max_memory(limit, temp_dir()), &records, bits) == free,
                     "{name}"
                 );
                 let told = take(&mut *told.lock().unwrap());
@@ -609,7 +627,7 @@ mod tests {
             }
         }
         let values: Vec<_> = (0..1_000_000).map(|n| [mix(n / 2), n % 3]).collect();
-        let tight = BuildOptions::new().with_memory(16 << 20, temp_dir());
+        let tight = BuildOptions::new().max_memory(16 << 20, temp_dir());
         assert!(check(&tight, &values, 7) == check(&BuildOptions::new(), &values, 7));
     }
 
@@ -617,11 +635,11 @@ mod tests {
     fn too_tight_a_limit_says_what_would_do() {
         let records: Vec<_> = (0..3_000_000).map(|n| [mix(n)]).collect();
         let build = |limit: u64, words: usize| {
-            let means = BuildOptions::new().with_threads(2).with_memory(limit, temp_dir());
-            let mut gathering = Gathering::new(&means);
+            let options = BuildOptions::new().threads(2).max_memory(limit, temp_dir());
+            let mut gathering = Gathering::new(&options);
             gathering.extend(records.iter().copied())?;
             let mut table = vec![0; words];
-            gathering.finish()?.solve(&means, 3, &mut table, |_, records, _| Ok(records.len()))
+            gathering.finish()?.solve(&options, 3, &mut table, |_, records, _| Ok(records.len()))
         };
         // Too little to gather in, and too little for the table.
         for (limit, words) in [(1 << 20, 8), (40 << 20, 8 << 20)] {
@@ -639,32 +657,32 @@ mod tests {
     fn errors_end_the_work() {
         let records: Vec<_> = (0..3_000_000).map(|n| [mix(n)]).collect();
         let no_folder = temp_dir().join("not/there");
-        let means = BuildOptions::new().with_memory(16 << 20, &no_folder);
-        let mut gathering = Gathering::new(&means);
+        let options = BuildOptions::new().max_memory(16 << 20, &no_folder);
+        let mut gathering = Gathering::new(&options);
         let Err(Error::Scratch { folder, error }) = gathering.extend(records.iter().copied())
         else {
             panic!("a folder that is not there")
         };
         assert_eq!((folder, error.kind()), (no_folder, std::io::ErrorKind::NotFound));
 
-        let means = BuildOptions::new().with_threads(3);
-        let mut gathering = Gathering::new(&means);
+        let options = BuildOptions::new().threads(3);
+        let mut gathering = Gathering::new(&options);
         gathering.extend(records.iter().copied()).unwrap();
         let mut table = vec![0; 1 << 10];
         let solved = AtomicU64::new(0);
-        let failed = gathering.finish().unwrap().solve(&means, 10, &mut table, |shard, _, _| {
+        let failed = gathering.finish().unwrap().solve(&options, 10, &mut table, |shard, _, _| {
             solved.fetch_add(1, Ordering::Relaxed);
-            if shard == 17 { Err(Error::Full { keys: 17 }) } else { Ok(()) }
+            if shard == 17 { Err(Error::Capacity { capacity: 17 }) } else { Ok(()) }
         });
-        assert!(matches!(failed, Err(Error::Full { keys: 17 })));
+        assert!(matches!(failed, Err(Error::Capacity { capacity: 17 })));
         assert!(solved.into_inner() < 512);
     }
 
     /// Bytes of the file that were changed behind our back are noticed, whenever that is.
     #[test]
     fn what_is_read_back_is_checked() {
-        let means = BuildOptions::new().with_memory(16 << 20, temp_dir());
-        let mut gathering = Gathering::new(&means);
+        let options = BuildOptions::new().max_memory(16 << 20, temp_dir());
+        let mut gathering = Gathering::new(&options);
         gathering
             .extend((0..2_000_000).map(|n| [mix(n as u64)]).collect::<Vec<_>>().into_iter())
             .unwrap();
@@ -672,7 +690,7 @@ mod tests {
         let Held::Spilled(spill) = &gathered.held else { panic!("not spilled") };
         spill.tamper();
         let mut table = vec![0; 256];
-        let failed = gathered.solve(&means, 8, &mut table, |_, _, _| Ok(()));
+        let failed = gathered.solve(&options, 8, &mut table, |_, _, _| Ok(()));
         let Err(Error::Scratch { error, .. }) = failed else { panic!("not noticed") };
         assert_eq!(error.to_string(), "records were not read back as they were written");
     }

@@ -66,11 +66,15 @@ use tamis_format::{Reader, Writer};
 use self::bin::{Layout, MAX_REMAINDER, WHOLE};
 use self::resize::Move;
 use self::yard::Yard;
-use super::{binomial_mean, build_by_inserting};
+use super::common::{binomial_mean, build_by_inserting};
 use crate::error::{Error, Full};
-use crate::filter::{Adapt, Build, Filter, Insert, KeySource, Persist, Remove, Repair};
 use crate::hash::KeyHash;
-use crate::plan::{Figures, MAX_KEYS, Setting, Settings, Shape};
+use crate::limits::MAX_KEYS;
+use crate::options::BuildOptions;
+use crate::settings::{Setting, Settings};
+use crate::shape::{Figures, Shape};
+use crate::source::KeySource;
+use crate::traits::{Adapt, Build, Filter, Insert, Persist, Remove, Repair};
 
 const MAX_STASH: u64 = 1 << 40;
 /// Fields of a shape in a file.
@@ -112,7 +116,7 @@ impl BroomShape {
         within("slots a bin", s.into(), 1, Layout::most_slots(lines, b, r).into())?;
         within("overflow lines a group", overflow, 1, outside::MAX_LINES)?;
         within("entries of a stash", stash, 4, MAX_STASH)?;
-        crate::plan::check_keys(keys)?;
+        crate::shape::check_keys(keys)?;
         Ok(Self { bins, layout, overflow, stash, keys })
     }
 
@@ -173,7 +177,7 @@ impl BroomShape {
 }
 
 /// Cache lines of a bin.
-const LINES: Setting = Setting { name: "lines", takes: "cache lines of a bin, 1 or 2; usually 1" };
+const LINES: Setting = Setting::new("lines", "cache lines of a bin, 1 or 2; usually 1");
 
 /// Fewer buckets would have crowded runs: of more than two keys, which the plan of what is outside
 /// allows for.
@@ -404,7 +408,7 @@ impl<const PLAIN: bool> Task for Put<'_, PLAIN> {
     #[inline(always)]
     fn work(self, bits: impl Bits) -> Result<(), Full> {
         let Self(filter, keys) = self;
-        let most = filter.shape().keys;
+        let (most, before) = (filter.shape().keys, filter.len);
         for (i, batch) in keys.chunks(BATCH).enumerate() {
             if keys.len() > 1 {
                 let next = keys.get((i + 1) * BATCH..).unwrap_or(&[]);
@@ -414,10 +418,11 @@ impl<const PLAIN: bool> Task for Put<'_, PLAIN> {
                 }
             }
             for key in batch {
+                let full = Full { inserted: filter.len - before };
                 if filter.len >= most {
-                    return Err(Full);
+                    return Err(full);
                 }
-                filter.yard_mut::<PLAIN>(*key).insert::<PLAIN>(bits, *key)?;
+                filter.yard_mut::<PLAIN>(*key).insert::<PLAIN>(bits, *key).map_err(|_| full)?;
                 filter.len += 1;
             }
         }
@@ -426,13 +431,6 @@ impl<const PLAIN: bool> Task for Put<'_, PLAIN> {
 }
 
 impl Filter for Broom {
-    type Shape = BroomShape;
-
-    /// While all is being moved, that of the new table.
-    fn shape(&self) -> &BroomShape {
-        self.moving.as_ref().map_or(&self.yard.shape, |moving| &moving.to.shape)
-    }
-
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
         if self.is_plain() { run(Ask::<true>(self, key)) } else { run(Ask::<false>(self, key)) }
@@ -455,8 +453,19 @@ impl Filter for Broom {
 }
 
 impl Build for Broom {
-    fn build_on(_threads: usize, shape: BroomShape, keys: impl KeySource) -> Result<Self, Error> {
-        build_by_inserting(Self::new(shape)?, keys)
+    type Shape = BroomShape;
+
+    /// While all is being moved, that of the new table.
+    fn shape(&self) -> &BroomShape {
+        self.moving.as_ref().map_or(&self.yard.shape, |moving| &moving.to.shape)
+    }
+
+    fn build_with(
+        options: &BuildOptions<'_>,
+        fit: impl FnOnce(u64) -> Result<BroomShape, Error>,
+        keys: impl KeySource,
+    ) -> Result<Self, Error> {
+        build_by_inserting(options, Self::new(fit(0)?)?, keys)
     }
 }
 

@@ -20,7 +20,7 @@ use tamis_bits::{LINE_WORDS as WORDS, Words, packed};
 
 use super::bin::{CHUNK, Layout, Print, Spot, TAIL, get, put};
 use crate::error::{Error, Full};
-use crate::filters::usize_words;
+use crate::filters::common::usize_words;
 
 /// Overflow lines of a group at the most.
 pub(super) const MAX_LINES: u64 = 1 << 11;
@@ -363,8 +363,9 @@ impl Outside {
     /// Twice the stash.
     #[cold]
     fn grow(&mut self) -> Result<(), Full> {
-        let slots = usize::try_from(self.slots()).map_err(|_| Full)?;
-        let larger = Words::zeroed(slots.checked_mul(4).ok_or(Full)?).map_err(|_| Full)?;
+        let slots = usize::try_from(self.slots()).map_err(|_| Full::NONE)?;
+        let larger =
+            Words::zeroed(slots.checked_mul(4).ok_or(Full::NONE)?).map_err(|_| Full::NONE)?;
         let smaller = std::mem::replace(&mut self.stash, larger);
         self.entries = 0;
         for [place, tail] in smaller.as_chunks().0 {

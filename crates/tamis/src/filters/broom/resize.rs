@@ -38,7 +38,7 @@ impl Broom {
     /// at once, but should be moved before it has many more than the old one's.
     pub fn resize(&mut self, shape: BroomShape) -> Result<(), Error> {
         if self.len > shape.keys {
-            return Err(Error::Full { keys: shape.keys });
+            return Err(Error::Capacity { capacity: shape.keys });
         }
         if self.moving.is_some() {
             return Err(Error::Infeasible { why: "the filter is being moved already" });

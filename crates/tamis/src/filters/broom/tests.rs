@@ -1,7 +1,7 @@
 use super::bin::{CHUNK, Print, Spot, TAIL, View, ViewMut};
 use super::*;
 use crate::hash::{HashId, Key, KeyHasher};
-use crate::plan::Goal;
+use crate::shape::Goal;
 use std::collections::BTreeMap;
 use tamis_bits::range::{mix, scale};
 use tamis_bits::select::Portable;
@@ -53,8 +53,8 @@ fn layout((lines, b, r): (u32, u32, u32)) -> Layout {
 /// The shape with bins of so many lines.
 fn fit(lines: u32, keys: u64, fpr: f64) -> BroomShape {
     let mut settings = Settings::default();
-    settings.set(LINES.name, lines.to_string());
-    crate::plan::solve(Goal::KeysFpr { keys, fpr }, &settings).unwrap()
+    settings.set(LINES.name, lines);
+    crate::shape::solve(Goal::KeysFpr { keys, fpr }, &settings).unwrap()
 }
 
 /// A shape of one bin.
@@ -188,7 +188,7 @@ fn random_operations_with_repairs_and_sweeps_and_moves() {
             match random.below(100) {
                 0..40 => match filter.insert(x) {
                     Ok(()) => store.put(x),
-                    Err(Full) => assert_eq!(filter.len(), filter.shape().keys),
+                    Err(Full { .. }) => assert_eq!(filter.len(), filter.shape().keys),
                 },
                 40..65 => {
                     if store.take(x) {
@@ -389,7 +389,7 @@ fn copies_are_counted() {
     let shape = BroomShape::fit(1_000_000, 0.01).unwrap();
     let mut filter = Broom::build(shape, &vec![key; 1_000_000][..]).unwrap();
     filter.validate().unwrap();
-    assert_eq!(filter.insert(key), Err(Full));
+    assert_eq!(filter.insert(key), Err(Full::NONE));
     assert!((0..1_000_000).all(|_| filter.remove(key)));
     assert!(!filter.contains(key) && filter.is_empty() && filter.stashed().0 == 0);
     filter.validate().unwrap();

@@ -9,7 +9,7 @@ use super::BroomShape;
 use super::bin::{LAST_SALT, Layout, Print, Spot, View, ViewMut, function};
 use super::outside::Outside;
 use crate::error::{Error, Full};
-use crate::filters::usize_words;
+use crate::filters::common::usize_words;
 use crate::hash::KeyHash;
 
 const BINS: Name = Name::new("bins");
@@ -195,7 +195,7 @@ impl Yard {
         let view = self.view_in(layout, bin);
         let spot = self.spot_under(key.lo, function(view.line));
         if !view.is_sound() {
-            return Err(Full); // in a damaged file only
+            return Err(Full::NONE); // in a damaged file only
         }
         let may_be_in = !view.overflows() || view.last_bucket() >= spot.bucket;
         let mut view = self.view_mut_in(layout, bin);

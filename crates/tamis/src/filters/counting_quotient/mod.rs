@@ -40,7 +40,6 @@
 //! take two slots; runs are searched many slots at once; the table does not wrap around.
 
 mod counter;
-mod sort;
 mod table;
 
 use tamis_bits::range::scale;
@@ -49,12 +48,16 @@ use tamis_bits::{Words, packed};
 use tamis_format::{Name, Reader, Writer};
 
 use self::table::{BLOCK, Layer, Layout, Table, with_layout};
-use super::quotient::collect;
-use super::{check_same, sum_of_keys};
+use super::common::sort::collect_sorted;
+use super::common::{check_same, sum_of_keys};
 use crate::error::{Error, Full};
-use crate::filter::{Build, Count, Filter, Insert, KeySource, Merge, Persist, Remove};
 use crate::hash::KeyHash;
-use crate::plan::{Figures, MAX_KEYS, Settings, Shape};
+use crate::limits::MAX_KEYS;
+use crate::options::BuildOptions;
+use crate::settings::Settings;
+use crate::shape::{Figures, Shape};
+use crate::source::KeySource;
+use crate::traits::{Build, Count, Filter, Insert, Merge, Persist, Remove};
 
 const TABLE: Name = Name::new("table");
 const MAX_SLOTS: u64 = 1 << 49;
@@ -83,7 +86,7 @@ impl CountingQuotientShape {
     /// A shape by hand: this many slots, bits of a remainder, made for this many keys, of which
     /// there must be at most 19 for 20 slots.
     pub fn new(slots: u64, remainder: u32, keys: u64) -> Result<Self, Error> {
-        crate::plan::check_keys(keys)?;
+        crate::shape::check_keys(keys)?;
         if slots == 0 || slots > MAX_SLOTS {
             return Err(Error::Limit { what: "slots", asked: slots, most: MAX_SLOTS });
         }
@@ -140,10 +143,9 @@ impl CountingQuotientShape {
     }
 
     /// The keys' fingerprints, ascending.
-    fn sorted(&self, keys: impl KeySource) -> Result<Vec<u64>, Error> {
-        let mut fingerprints = collect(self.keys, keys, |key| self.fingerprint(key))?;
-        sort::sort(&mut fingerprints, 64 - self.fingerprints().leading_zeros());
-        Ok(fingerprints)
+    fn sorted(&self, options: &BuildOptions<'_>, keys: impl KeySource) -> Result<Vec<u64>, Error> {
+        let bits = 64 - self.fingerprints().leading_zeros();
+        collect_sorted(options, self.keys, keys, bits, |key| self.fingerprint(key))
     }
 
     #[inline(always)]
@@ -169,8 +171,8 @@ impl Shape for CountingQuotientShape {
     /// The smallest of: the fewest slots with remainders that are long enough, and more slots
     /// with shorter ones.
     fn fit_with(keys: u64, fpr: f64, _: &Settings) -> Result<Self, Error> {
-        crate::plan::check_keys(keys)?;
-        crate::plan::check_fpr(fpr)?;
+        crate::shape::check_keys(keys)?;
+        crate::shape::check_fpr(fpr)?;
         let needed = if keys == 0 { 1.0 } else { -1.0 / ((-fpr).ln_1p() / keys as f64).exp_m1() };
         let meets = |shape: &Self| shape.fpr_at(keys) <= fpr;
         (MIN_REMAINDER..=MAX_REMAINDER)
@@ -270,7 +272,7 @@ impl CountingQuotient {
 
     /// Adds keys all at once, or none.
     fn insert_sorted(&mut self, keys: &[KeyHash]) -> Result<(), Error> {
-        let fingerprints = self.shape.sorted(keys)?;
+        let fingerprints = self.shape.sorted(&BuildOptions::new(), keys)?;
         let new = counted(&fingerprints);
         *self = if self.is_empty() {
             Self::of(&self.shape, new)?
@@ -285,7 +287,7 @@ impl CountingQuotient {
         shape: &CountingQuotientShape,
         fingerprints: impl Iterator<Item = (u64, u64)>,
     ) -> Result<Self, Error> {
-        let full = Error::Full { keys: shape.keys };
+        let full = Error::Capacity { capacity: shape.keys };
         let mut layer = Layer::new(Table::new(shape.blocks(), shape.remainder)?);
         let mut len = 0u64;
         for (fingerprint, count) in fingerprints {
@@ -396,15 +398,17 @@ impl Task for InsertEach<'_> {
     fn work(self, bits: impl Bits) -> Result<(), Full> {
         let Self(CountingQuotient { shape, table, len }, keys) = self;
         let mut next = begin(shape, table, keys);
+        let before = *len;
         with_layout!(table, layout => {
             for (chunk, many) in keys.chunks(LANES).map(<[KeyHash]>::len).enumerate() {
                 let places = next;
                 next = begin(shape, table, keys.get((chunk + 1) * LANES..).unwrap_or(&[]));
                 for (quotient, remainder) in places.into_iter().take(many) {
+                    let full = Full { inserted: *len - before };
                     if *len >= shape.keys {
-                        return Err(Full);
+                        return Err(full);
                     }
-                    table.insert(bits, layout, quotient, remainder)?;
+                    table.insert(bits, layout, quotient, remainder).map_err(|_| full)?;
                     *len += 1;
                 }
             }
@@ -422,7 +426,7 @@ impl Task for InsertOne<'_> {
     fn work(self, bits: impl Bits) -> Result<(), Full> {
         let Self(CountingQuotient { shape, table, len }, key) = self;
         if *len >= shape.keys {
-            return Err(Full);
+            return Err(Full::NONE);
         }
         let (quotient, remainder) = shape.split(key);
         with_layout!(table, layout => table.insert(bits, layout, quotient, remainder))?;
@@ -446,12 +450,6 @@ impl Task for RemoveOne<'_> {
 }
 
 impl Filter for CountingQuotient {
-    type Shape = CountingQuotientShape;
-
-    fn shape(&self) -> &CountingQuotientShape {
-        &self.shape
-    }
-
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
         run(Contains(self, key))
@@ -469,12 +467,19 @@ impl Filter for CountingQuotient {
 }
 
 impl Build for CountingQuotient {
-    fn build_on(
-        _threads: usize,
-        shape: CountingQuotientShape,
+    type Shape = CountingQuotientShape;
+
+    fn shape(&self) -> &CountingQuotientShape {
+        &self.shape
+    }
+
+    fn build_with(
+        options: &BuildOptions<'_>,
+        fit: impl FnOnce(u64) -> Result<CountingQuotientShape, Error>,
         keys: impl KeySource,
     ) -> Result<Self, Error> {
-        let fingerprints = shape.sorted(keys)?;
+        let shape = fit(0)?;
+        let fingerprints = shape.sorted(options, keys)?;
         Self::of(&shape, counted(&fingerprints))
     }
 }
@@ -491,7 +496,11 @@ impl Insert for CountingQuotient {
         let room = usize::try_from(self.shape.keys - self.len).unwrap_or(usize::MAX);
         let fits = &keys[..keys.len().min(room)];
         if self.merge_pays(fits.len() as u64) && self.insert_sorted(fits).is_ok() {
-            return if fits.len() < keys.len() { Err(Full) } else { Ok(()) };
+            return if fits.len() < keys.len() {
+                Err(Full::NONE.after(fits.len()))
+            } else {
+                Ok(())
+            };
         }
         run(InsertEach(self, keys))
     }

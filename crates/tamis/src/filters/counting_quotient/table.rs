@@ -35,7 +35,7 @@ use tamis_bits::{Words, packed, prefetch, set, unaligned};
 use self::shift::{insert_slot, read, shift_down, shift_up, span, write};
 use super::counter::{self, Entry};
 use crate::error::{Error, Full};
-use crate::filters::usize_words;
+use crate::filters::common::usize_words;
 
 pub(super) use self::layer::Layer;
 
@@ -540,7 +540,7 @@ impl Table {
         if !self.is_occupied(quotient) {
             let free = self.free(bits, start);
             if free >= self.slots() {
-                return Err(Full);
+                return Err(Full::NONE);
             }
             self.move_up(quotient, start, free);
             self.insert_end(start, free, true);
@@ -549,10 +549,10 @@ impl Table {
             set::set(self.words.to_mut(), bit);
             return Ok(());
         }
-        let Found { at, last, entry } = self.find(bits, start, remainder).ok_or(Full)?;
+        let Found { at, last, entry } = self.find(bits, start, remainder).ok_or(Full::NONE)?;
         let (count, has) = entry.map_or((0, 0), |entry| (entry.count, entry.slots));
         if count == counter::MAX_COUNT {
-            return Err(Full);
+            return Err(Full::NONE);
         }
         let needs =
             if count == 0 { 1 } else { counter::slots(self.layout.width, remainder, count + 1) };
@@ -563,7 +563,7 @@ impl Table {
             *gap = self.free(bits, taken + 1);
             taken = *gap;
             if taken >= self.slots() {
-                return Err(Full);
+                return Err(Full::NONE);
             }
         }
         for (last, gap) in (last..).zip(gaps) {

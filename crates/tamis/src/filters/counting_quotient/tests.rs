@@ -187,7 +187,7 @@ fn a_key_many_times() {
     let key = hashes(1, 0..1)[0];
     filter.insert_batch(&vec![key; 1_000_000]).unwrap();
     assert_eq!((filter.count(key), filter.len()), (1_000_000, 1_000_000));
-    assert_eq!(filter.insert(key), Err(Full));
+    assert_eq!(filter.insert(key), Err(Full::NONE));
     assert_eq!(filter, CountingQuotient::build(shape, &vec![key; 1_000_000][..]).unwrap());
     filter.validate().unwrap();
 }
@@ -269,7 +269,7 @@ fn out_of_slots_changes_nothing() {
         assert_eq!(filter.clone().insert(hash(&shape, stranger)).is_ok(), fits);
     }
     // The count of a key that is in needs a slot too; unless it has a digit to spare.
-    assert_eq!(filter.insert(hash(&shape, last)), Err(Full));
+    assert_eq!(filter.insert(hash(&shape, last)), Err(Full::NONE));
     assert_eq!(filter, before);
     // Three zeros to four takes two slots, of which there is one.
     let zero = hash(&shape, 3999 << 12);
@@ -278,7 +278,7 @@ fn out_of_slots_changes_nothing() {
     }
     (0..3).for_each(|_| filter.insert(zero).unwrap());
     let before = filter.clone();
-    assert_eq!(filter.insert(zero), Err(Full));
+    assert_eq!(filter.insert(zero), Err(Full::NONE));
     assert_eq!((filter.count(zero), &filter), (3, &before));
     filter.validate().unwrap();
 }
@@ -294,7 +294,10 @@ fn merging_adds_counts() {
     assert_eq!(merged, build(&[&a[..], &b].concat()));
     assert!(merged.count(keys[950]) >= 3);
     let before = merged.clone();
-    assert!(matches!(merged.merge(&build(&hashes(4, 0..3000))), Err(Error::Full { keys: 5000 })));
+    assert!(matches!(
+        merged.merge(&build(&hashes(4, 0..3000))),
+        Err(Error::Capacity { capacity: 5000 })
+    ));
     assert_eq!(merged, before);
 }
 
@@ -322,7 +325,7 @@ fn resizing_keeps_fingerprints_and_counts() {
     )
     .unwrap();
     let before = full.clone();
-    assert!(matches!(full.resize(200), Err(Error::Full { keys: 190 })));
+    assert!(matches!(full.resize(200), Err(Error::Capacity { capacity: 190 })));
     assert_eq!(full, before);
 }
 

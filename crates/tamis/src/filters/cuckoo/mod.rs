@@ -45,11 +45,15 @@ use tamis_format::{Name, Reader, Writer};
 
 pub(super) use self::table::spread;
 use self::table::{Place, Table};
-use super::build_by_inserting;
+use super::common::build_by_inserting;
 use crate::error::{Error, Full};
-use crate::filter::{Build, Filter, Insert, KeySource, Persist, Remove};
 use crate::hash::KeyHash;
-use crate::plan::{Figures, MAX_KEYS, Setting, Settings, Shape};
+use crate::limits::MAX_KEYS;
+use crate::options::BuildOptions;
+use crate::settings::{Setting, Settings};
+use crate::shape::{Figures, Shape};
+use crate::source::KeySource;
+use crate::traits::{Build, Count, Filter, Insert, Persist, Remove};
 
 const TABLE: Name = Name::new("table");
 const STASH: Name = Name::new("stash");
@@ -71,8 +75,7 @@ pub struct CuckooShape {
     keys: u64,
 }
 
-const WIDTH: Setting =
-    Setting { name: "f", takes: "4 to 32 bits a fingerprint; else what the rate asks for" };
+const WIDTH: Setting = Setting::new("f", "4 to 32 bits a fingerprint; else what the rate asks for");
 
 impl CuckooShape {
     /// A shape by hand: this many buckets, an even number, of four fingerprints of so many bits,
@@ -85,7 +88,7 @@ impl CuckooShape {
         if !(4..=32).contains(&width) {
             return Err(Error::Limit { what: "bits a fingerprint", asked: width.into(), most: 32 });
         }
-        crate::plan::check_keys(keys)?;
+        crate::shape::check_keys(keys)?;
         if keys > buckets * SLOTS {
             let most = buckets * SLOTS;
             return Err(Error::Limit { what: "keys in so few buckets", asked: keys, most });
@@ -282,7 +285,7 @@ impl Cuckoo {
     #[inline(always)]
     fn add<const F: u32>(&mut self, place: &Place) -> Result<(), Full> {
         if self.len >= self.shape.keys {
-            return Err(Full);
+            return Err(Full::NONE);
         }
         if !self.table.put::<F>(place) {
             self.stash(place)?;
@@ -294,7 +297,7 @@ impl Cuckoo {
     #[cold]
     fn stash(&mut self, place: &Place) -> Result<(), Full> {
         if self.stashed == STASHED {
-            return Err(Full);
+            return Err(Full::NONE);
         }
         let at = self.stashed * 2;
         self.stash.to_mut()[at..at + 2].copy_from_slice(&[place.buckets[0], place.print]);
@@ -318,9 +321,17 @@ impl Cuckoo {
             if self.len > self.shape.buckets * CROWDED {
                 self.table.fetch_others::<F>(&ring[(i + AHEAD) % (2 * AHEAD)]);
             }
-            self.add::<F>(&place)?;
+            self.add::<F>(&place).map_err(|full| full.after(i))?;
         }
         Ok(())
+    }
+
+    fn count_key<const F: u32>(&self, key: KeyHash) -> u64 {
+        let place = self.table.place::<F>(key);
+        let (entries, _) = self.stash.as_chunks();
+        let entry = [place.buckets[0], place.print];
+        let stashed = entries[..self.stashed].iter().filter(|other| **other == entry).count();
+        self.table.count::<F>(&place) + stashed as u64
     }
 
     fn drop_key<const F: u32>(&mut self, key: KeyHash) -> bool {
@@ -343,12 +354,6 @@ impl Cuckoo {
 }
 
 impl Filter for Cuckoo {
-    type Shape = CuckooShape;
-
-    fn shape(&self) -> &CuckooShape {
-        &self.shape
-    }
-
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
         by_width!(self.look(key))
@@ -366,8 +371,18 @@ impl Filter for Cuckoo {
 }
 
 impl Build for Cuckoo {
-    fn build_on(_threads: usize, shape: CuckooShape, keys: impl KeySource) -> Result<Self, Error> {
-        build_by_inserting(Self::new(shape)?, keys)
+    type Shape = CuckooShape;
+
+    fn shape(&self) -> &CuckooShape {
+        &self.shape
+    }
+
+    fn build_with(
+        options: &BuildOptions<'_>,
+        fit: impl FnOnce(u64) -> Result<CuckooShape, Error>,
+        keys: impl KeySource,
+    ) -> Result<Self, Error> {
+        build_by_inserting(options, Self::new(fit(0)?)?, keys)
     }
 }
 
@@ -387,6 +402,19 @@ impl Remove for Cuckoo {
     /// matter whose it was.
     fn remove(&mut self, key: KeyHash) -> bool {
         by_width!(self.drop_key(key))
+    }
+}
+
+impl Count for Cuckoo {
+    /// Returns how often the key's fingerprint is in its buckets and the stash: exact, unless another key
+    /// shares fingerprint and buckets.
+    fn count(&self, key: KeyHash) -> u64 {
+        by_width!(self.count_key(key))
+    }
+
+    /// Returns 12: the slots of two buckets and the stash.
+    fn count_limit(&self) -> u64 {
+        2 * SLOTS + STASHED as u64
     }
 }
 

@@ -5,7 +5,7 @@ use tamis_bits::{Words, packed, prefetch, range, set};
 
 use super::{CuckooShape, SLOTS};
 use crate::error::Error;
-use crate::filters::usize_words;
+use crate::filters::common::usize_words;
 use crate::hash::KeyHash;
 
 /// No slot is free.
@@ -130,6 +130,12 @@ impl Table {
         }
         let shift = slot as u32 * width;
         lanes::set_window(table, bit, packed::mask(width) << shift, print << shift);
+    }
+
+    /// Returns how often the fingerprint is in its two buckets.
+    pub(super) fn count<const F: u32>(&self, place: &Place) -> u64 {
+        let prints = place.buckets.map(|bucket| self.prints::<F>(bucket));
+        prints.as_flattened().iter().filter(|print| **print == place.print).count() as u64
     }
 
     /// Whether the fingerprint is in one of its buckets.

@@ -65,11 +65,14 @@ use tamis_format::{Name, Reader, Writer};
 
 use self::segment::{BUCKET_BITS, Ends, GROUPS, Layout, MOST, Segment, VOIDS};
 use self::shape::KEYS;
-use super::build_by_inserting;
+use super::common::build_by_inserting;
 use crate::error::{Error, Full};
-use crate::filter::{Build, Filter, Grow, Insert, KeySource, Persist, Remove};
 use crate::hash::KeyHash;
-use crate::plan::{Figures, MAX_KEYS, Shape};
+use crate::limits::MAX_KEYS;
+use crate::options::BuildOptions;
+use crate::shape::Shape;
+use crate::source::KeySource;
+use crate::traits::{Build, Filter, Grow, Insert, Persist, Remove};
 
 pub use self::shape::GrowingShape;
 
@@ -216,7 +219,7 @@ impl Growing {
             let place = self.place(key);
             let layout = self.layout(place.depth);
             if self.segment(&place).is_full(bits, layout, place.bucket) {
-                return Err(Full);
+                return Err(Full::NONE);
             }
             self.grow()?;
         }
@@ -234,12 +237,12 @@ impl Growing {
     fn grow(&mut self) -> Result<(), Full> {
         let (base, depth, index) = (self.shape.base(), self.depth, self.split);
         if self.segments >= self.shape.most_segments() {
-            return Err(Full);
+            return Err(Full::NONE);
         }
         let path = index / base;
         let level = 64 - path.leading_zeros();
         let at = (index - (base << level >> 1) * u64::from(level > 0)) as usize;
-        let [low, high] = self.halves(&self.levels[level as usize][at], depth).ok_or(Full)?;
+        let [low, high] = self.halves(&self.levels[level as usize][at], depth).ok_or(Full::NONE)?;
         let last = depth as usize + 1;
         if self.levels.len() == last {
             self.levels.push(Vec::new());
@@ -247,8 +250,9 @@ impl Growing {
         let twins = &mut self.levels[last];
         if twins.len() == twins.capacity() {
             // All of the level at once: it is touched as it fills, and never moves.
-            let room = usize::try_from((base << depth) - twins.len() as u64).map_err(|_| Full)?;
-            twins.try_reserve_exact(room).map_err(|_| Full)?;
+            let room =
+                usize::try_from((base << depth) - twins.len() as u64).map_err(|_| Full::NONE)?;
+            twins.try_reserve_exact(room).map_err(|_| Full::NONE)?;
         }
         twins.push(high);
         self.levels[level as usize][at] = low;
@@ -343,13 +347,16 @@ impl Task for InsertEach<'_> {
     #[inline(always)]
     fn work(self, bits: impl Bits) -> Result<(), Full> {
         let Self(filter, keys) = self;
-        keys.chunks(LANES).try_for_each(|keys| {
+        for (chunk, keys) in keys.chunks(LANES).enumerate() {
             if keys.len() > 1 {
                 let places = filter.places::<LANES>(keys);
                 filter.fetch(&places[..keys.len()]);
             }
-            keys.iter().try_for_each(|key| filter.put(bits, *key))
-        })
+            for (index, key) in keys.iter().enumerate() {
+                filter.put(bits, *key).map_err(|full| full.after(chunk * LANES + index))?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -372,12 +379,6 @@ impl Task for RemoveOne<'_> {
 }
 
 impl Filter for Growing {
-    type Shape = GrowingShape;
-
-    fn shape(&self) -> &GrowingShape {
-        &self.shape
-    }
-
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
         run(Contains(self, key))
@@ -395,8 +396,18 @@ impl Filter for Growing {
 }
 
 impl Build for Growing {
-    fn build_on(_threads: usize, shape: GrowingShape, keys: impl KeySource) -> Result<Self, Error> {
-        build_by_inserting(Self::new(shape)?, keys)
+    type Shape = GrowingShape;
+
+    fn shape(&self) -> &GrowingShape {
+        &self.shape
+    }
+
+    fn build_with(
+        options: &BuildOptions<'_>,
+        fit: impl FnOnce(u64) -> Result<GrowingShape, Error>,
+        keys: impl KeySource,
+    ) -> Result<Self, Error> {
+        build_by_inserting(options, Self::new(fit(0)?)?, keys)
     }
 }
 
@@ -417,19 +428,16 @@ impl Remove for Growing {
     }
 }
 
-impl Grow for Growing {
-    fn figures_at(shape: &GrowingShape, keys: u64) -> Figures {
-        shape.figures_at(keys)
-    }
+impl Grow for Growing {}
 
+impl Persist for Growing {
+    /// Counts the segments' words and the places of the segments themselves.
     fn bytes(&self) -> u64 {
         let words: u64 = self.in_order().map(|(_, segment)| segment.words().len() as u64).sum();
         let places: u64 = self.levels.iter().map(|level| level.capacity() as u64).sum();
         words * 8 + places * size_of::<Segment>() as u64
     }
-}
 
-impl Persist for Growing {
     fn write<'a>(&'a self, to: &mut Writer<'a>) {
         let most = self.shape.most().unwrap_or(0);
         to.shape(&[self.shape.keys(), self.shape.fpr().to_bits(), most, self.segments]);

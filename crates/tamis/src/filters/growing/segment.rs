@@ -305,18 +305,18 @@ impl Segment {
         entry: u64,
     ) -> Result<(), Full> {
         if self.words.is_empty() {
-            *self = Self::with(layout, &[(bucket as u32, entry)]).map_err(|_| Full)?;
+            *self = Self::with(layout, &[(bucket as u32, entry)]).map_err(|_| Full::NONE)?;
             return Ok(());
         }
         let group = self.group(layout, bucket);
-        let run = self.run(bits, group, bucket).ok_or(Full)?;
+        let run = self.run(bits, group, bucket).ok_or(Full::NONE)?;
         if self.has_enough(layout, group, run, entry) {
             return Ok(());
         }
         if run.len >= LONGEST_RUN || self.count() >= u64::from(MOST) {
-            return Err(Full);
+            return Err(Full::NONE);
         }
-        self.resize(layout, self.count() + 1).map_err(|_| Full)?;
+        self.resize(layout, self.count() + 1).map_err(|_| Full::NONE)?;
         let past = GROUPS as u64 * 64 + self.count() * layout.step();
         let at = run.at + run.len;
         let (end, slot) = (group.end(at), group.entry(layout, at));

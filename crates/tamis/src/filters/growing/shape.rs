@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use super::segment::{BUCKET_BITS, Layout, Segment};
 use crate::error::Error;
-use crate::filters::binomial_mean;
-use crate::plan::{Figures, MAX_KEYS, Setting, Settings, Shape};
+use crate::filters::common::binomial_mean;
+use crate::limits::MAX_KEYS;
+use crate::settings::{Setting, Settings};
+use crate::shape::{Figures, Shape};
 
 /// Keys for each segment: when there are more, there is one more segment.
 pub(super) const KEYS: u64 = 512;
@@ -16,11 +18,11 @@ const SPARING: f64 = 16.0;
 /// Positions among the segments over which the rate is averaged, where there are more.
 const SAMPLES: u64 = 1024;
 
-const MOST: Setting = Setting {
-    name: "most",
-    takes: "a largest number of keys, up to 2^48, at which it is to be smallest; else it is ready \
+const MOST: Setting = Setting::new(
+    "most",
+    "a largest number of keys, up to 2^48, at which it is to be smallest; else it is ready \
             for any",
-};
+);
 
 /// A first size, a rate for all sizes, and perhaps a largest size.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,10 +47,10 @@ impl GrowingShape {
     /// A shape by hand: a first size, the rate that is kept however large it becomes, and a size at
     /// which it is to be smallest, if that is known.
     pub fn new(keys: u64, fpr: f64, most: Option<u64>) -> Result<Self, Error> {
-        crate::plan::check_keys(keys)?;
-        crate::plan::check_fpr(fpr)?;
+        crate::shape::check_keys(keys)?;
+        crate::shape::check_fpr(fpr)?;
         let most = most.unwrap_or(0);
-        crate::plan::check_keys(most)?;
+        crate::shape::check_keys(most)?;
         let base = keys.div_ceil(KEYS).max(1);
         let generations = generations(base, fpr, most);
         if generations.is_empty() {
@@ -160,11 +162,6 @@ impl GrowingShape {
         }
         entries
     }
-
-    /// What it promises with so many keys.
-    pub(super) fn figures_at(&self, keys: u64) -> Figures {
-        Figures { keys, fpr: self.fpr_at(keys), bytes: self.bytes(keys), query_cost: COST }
-    }
 }
 
 /// 1.4 times that of `counting_quotient`, as `tamis bench --keys 10M --fpr 1%` has it: a look at the list of
@@ -217,6 +214,11 @@ impl Shape for GrowingShape {
     /// At its first size.
     fn figures(&self) -> Figures {
         self.figures_at(self.keys)
+    }
+
+    /// What it promises with so many keys.
+    fn figures_at(&self, keys: u64) -> Figures {
+        Figures { keys, fpr: self.fpr_at(keys), bytes: self.bytes(keys), query_cost: COST }
     }
 
     fn keys(&self) -> u64 {

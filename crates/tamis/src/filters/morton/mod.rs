@@ -46,12 +46,16 @@ use tamis_bits::{LINE_WORDS, Words, packed, prefetch, range};
 use tamis_format::{Name, Reader, Writer};
 
 use self::block::{Block, DEEP, FLAGS, Layout};
+use super::common::{build_by_inserting, usize_words};
 use super::cuckoo::spread;
-use super::{build_by_inserting, usize_words};
 use crate::error::{Error, Full};
-use crate::filter::{Build, Filter, Insert, KeySource, Persist, Remove};
 use crate::hash::KeyHash;
-use crate::plan::{Figures, MAX_KEYS, Setting, Settings, Shape};
+use crate::limits::MAX_KEYS;
+use crate::options::BuildOptions;
+use crate::settings::{Setting, Settings};
+use crate::shape::{Figures, Shape};
+use crate::source::KeySource;
+use crate::traits::{Build, Filter, Insert, Persist, Remove};
 
 const BLOCKS: Name = Name::new("blocks");
 const MAX_BLOCKS: u64 = 1 << 44;
@@ -71,8 +75,7 @@ pub struct MortonShape {
     keys: u64,
 }
 
-const WIDTH: Setting =
-    Setting { name: "f", takes: "8 or 12 bits a fingerprint; else what the rate asks for" };
+const WIDTH: Setting = Setting::new("f", "8 or 12 bits a fingerprint; else what the rate asks for");
 
 impl MortonShape {
     /// A shape by hand: this many blocks with fingerprints of 8 or 12 bits, made for this many
@@ -363,11 +366,11 @@ impl Morton {
     #[inline(always)]
     fn add<const F: u32>(&mut self, (bucket, print): (u64, u64)) -> Result<(), Full> {
         if self.len >= self.shape.keys {
-            return Err(Full);
+            return Err(Full::NONE);
         }
         let (block, at) = self.block_mut::<F>(bucket);
         if !Layout::<F>::put(block, at, print) && !self.add_elsewhere::<F>(bucket, print) {
-            return Err(Full);
+            return Err(Full::NONE);
         }
         self.len += 1;
         Ok(())
@@ -461,7 +464,7 @@ impl Morton {
             if !Layout::<F>::has_room(block, at) {
                 self.fetch::<F>(self.other::<F>(bucket, print));
             }
-            self.add::<F>(place)?;
+            self.add::<F>(place).map_err(|full| full.after(i))?;
         }
         Ok(())
     }
@@ -524,12 +527,6 @@ fn after(keys: &[KeyHash], i: usize) -> &[KeyHash] {
 }
 
 impl Filter for Morton {
-    type Shape = MortonShape;
-
-    fn shape(&self) -> &MortonShape {
-        &self.shape
-    }
-
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
         by_width!(self.look(key))
@@ -547,8 +544,18 @@ impl Filter for Morton {
 }
 
 impl Build for Morton {
-    fn build_on(_threads: usize, shape: MortonShape, keys: impl KeySource) -> Result<Self, Error> {
-        build_by_inserting(Self::new(shape)?, keys)
+    type Shape = MortonShape;
+
+    fn shape(&self) -> &MortonShape {
+        &self.shape
+    }
+
+    fn build_with(
+        options: &BuildOptions<'_>,
+        fit: impl FnOnce(u64) -> Result<MortonShape, Error>,
+        keys: impl KeySource,
+    ) -> Result<Self, Error> {
+        build_by_inserting(options, Self::new(fit(0)?)?, keys)
     }
 }
 
@@ -625,7 +632,7 @@ mod tests {
                         let before = (step % 16 == 0).then(|| filter.clone());
                         match filter.insert(keys[index]) {
                             Ok(()) => *count += 1,
-                            Err(Full) => {
+                            Err(Full { .. }) => {
                                 refused += 1;
                                 assert!(before.is_none_or(|before| before == filter));
                             }

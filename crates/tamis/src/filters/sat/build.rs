@@ -15,8 +15,8 @@ use tamis_ksat::{Formula, GaveUp, Lean, Outcome, Settings, Watch, Why};
 use super::clause::{Block, clause, holds, salt};
 use super::{Construction, SatShape};
 use crate::error::Error;
-use crate::filter::{BuildOptions, Progress, Search};
 use crate::gather::{Gathered, Record};
+use crate::options::{BuildOptions, Progress, Search};
 
 /// Seeds that a block may try.
 pub(super) const SEEDS: u64 = 256;
@@ -79,21 +79,21 @@ struct Plane {
 
 /// Solves all blocks; `table` is there to be counted as memory.
 pub(super) fn solve(
-    means: &BuildOptions<'_>,
+    options: &BuildOptions<'_>,
     shape: &SatShape,
     gathered: Gathered<1>,
     table: &mut [u64],
 ) -> Result<Vec<Solved>, Error> {
     let len = gathered.len();
     // Blocks side by side as far as there are some, and else the planes of a block.
-    let outer = means.threads().min(gathered.groups(shape.block_bits));
-    let tally = Tally { means, shape, len, done: Mutex::default() };
-    let threads = means.threads() / outer;
+    let outer = options.thread_count().min(gathered.groups(shape.block_bits));
+    let tally = Tally { options, shape, len, done: Mutex::default() };
+    let threads = options.thread_count() / outer;
     // A formula for each plane in hand, and its entries until all blocks are known.
     let each = BYTES_A_LITERAL * u64::from(shape.k) * threads as u64;
     let entries = (shape.planes * shape.entries).div_ceil(8) / len + 1;
     gathered.taking(each + entries).solve(
-        &means.unwatched(),
+        &options.without_progress(),
         shape.block_bits,
         table,
         |number, records, _| {
@@ -105,7 +105,7 @@ pub(super) fn solve(
 
 /// How far all blocks are together.
 struct Tally<'a> {
-    means: &'a BuildOptions<'a>,
+    options: &'a BuildOptions<'a>,
     shape: &'a SatShape,
     len: u64,
     done: Mutex<Done>,
@@ -134,12 +134,15 @@ impl Tally<'_> {
             efficiency: shape.efficiency(),
         };
         let placed = done.work / shape.planes;
-        self.means.tell_all(Progress { placed, keys: self.len, search: Some(search) });
+        self.options.report(Progress { placed, keys: self.len, search: Some(search) });
     }
 
     fn stopped(&self, why: Why) -> Error {
         let done = *self.done.lock().expect("no thread panicked");
-        let why = if why == Why::Cancelled { "cancelled" } else { "the time is up" };
+        let why = match why {
+            Why::Cancelled => "the build was cancelled",
+            _ => "the time limit was reached",
+        };
         Error::Stopped { why, placed: done.work / self.shape.planes, keys: self.len }
     }
 }
@@ -315,8 +318,12 @@ impl Work<'_> {
         formula: &Formula,
         settings: &Settings<'_>,
     ) -> Result<Option<Vec<bool>>, Error> {
-        let means = self.tally.means;
-        let watch = Watch { deadline: means.deadline(), cancel: means.cancel(), progress: None };
+        let options = self.tally.options;
+        let watch = Watch {
+            deadline: options.get_deadline(),
+            cancel: options.get_cancel(),
+            progress: None,
+        };
         match tamis_ksat::solve(formula, settings, &watch) {
             Outcome::Solved(solution) => Ok(Some(solution.assignment)),
             Outcome::GaveUp(GaveUp { why: Why::Budget, .. }) => Ok(None),

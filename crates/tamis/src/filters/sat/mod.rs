@@ -57,12 +57,16 @@ mod tests;
 use tamis_bits::{Words, lines, prefetch};
 use tamis_format::{Name, Reader, Writer};
 
-use super::{as_given, usize_words};
+use super::common::usize_words;
 use crate::error::Error;
-use crate::filter::{Build, BuildOptions, Filter, KeySource, Persist, Static};
 use crate::gather::gather;
 use crate::hash::KeyHash;
-use crate::plan::{Figures, MAX_KEYS, Setting, Settings, Shape};
+use crate::limits::MAX_KEYS;
+use crate::options::BuildOptions;
+use crate::settings::{Setting, Settings};
+use crate::shape::{Figures, Shape};
+use crate::source::KeySource;
+use crate::traits::{Build, Filter, Persist, Static};
 use clause::{Block, Probe};
 
 const TABLE: Name = Name::new("table");
@@ -127,13 +131,13 @@ impl Construction {
     }
 }
 
-const K: Setting = Setting { name: "k", takes: "3 to 7, literals a clause; usual is 4" };
+const K: Setting = Setting::new("k", "3 to 7, literals a clause; usual is 4");
 const CONSTRUCTION: Setting =
-    Setting { name: "construction", takes: "sliced, multi, single or nae; usual is sliced" };
-const EFFICIENCY: Setting = Setting {
-    name: "efficiency",
-    takes: "0.01 to a little below 0.822, 0.925, 0.967, 0.985, 0.993 for k of 3 to 7; usual is 0.75",
-};
+    Setting::new("construction", "sliced, multi, single or nae; usual is sliced");
+const EFFICIENCY: Setting = Setting::new(
+    "efficiency",
+    "0.01 to a little below 0.822, 0.925, 0.967, 0.985, 0.993 for k of 3 to 7; usual is 0.75",
+);
 const USUAL_EFFICIENCY: f64 = 0.75;
 
 /// Where random formulas cease to have solutions, as an efficiency, and what to say to who asks for
@@ -176,7 +180,7 @@ impl SatShape {
         efficiency: f64,
         keys: u64,
     ) -> Result<Self, Error> {
-        crate::plan::check_keys(keys)?;
+        crate::shape::check_keys(keys)?;
         let refused = |name: &str, value: String, takes| {
             Err(Error::Setting { name: name.to_owned(), value, takes })
         };
@@ -248,7 +252,7 @@ impl Shape for SatShape {
         let chosen = settings.choice(&CONSTRUCTION, &Construction::NAMES)?;
         let construction = Construction::ALL[chosen.unwrap_or(0)];
         let k = settings.number(&K, |k| (3..=7).contains(&k))?.unwrap_or(4) as u32;
-        let efficiency = settings.real(&EFFICIENCY, |_| true)?.unwrap_or(USUAL_EFFICIENCY);
+        let efficiency = settings.real(&EFFICIENCY)?.unwrap_or(USUAL_EFFICIENCY);
         // A hair less than the quotient: a rate of s planes itself takes s planes.
         let planes = (-fpr.log2() / construction.bits(k) - 1e-9).ceil().max(1.0);
         if planes > MAX_PLANES as f64 {
@@ -352,12 +356,6 @@ impl Sat {
 }
 
 impl Filter for Sat {
-    type Shape = SatShape;
-
-    fn shape(&self) -> &SatShape {
-        &self.shape
-    }
-
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
         // Of two branches neither depends on the answer: a quarter of a rate of 1/4 would be guessed
@@ -394,26 +392,28 @@ impl Filter for Sat {
     }
 }
 
-impl Build for Sat {
-    fn build_on(threads: usize, shape: SatShape, keys: impl KeySource) -> Result<Self, Error> {
-        Self::build_fitting(&BuildOptions::new().with_threads(threads), as_given(shape), keys)
-    }
-}
+impl Static for Sat {}
 
-impl Static for Sat {
-    fn build_fitting(
-        means: &BuildOptions<'_>,
+impl Build for Sat {
+    type Shape = SatShape;
+
+    fn shape(&self) -> &SatShape {
+        &self.shape
+    }
+
+    fn build_with(
+        options: &BuildOptions<'_>,
         fit: impl FnOnce(u64) -> Result<SatShape, Error>,
         keys: impl KeySource,
     ) -> Result<Self, Error> {
-        let gathered = gather(means, keys)?;
+        let gathered = gather(options, keys)?;
         let len = gathered.len();
         let mut shape = fit(len)?;
         shape.passed = 0;
         let mut table = Words::zeroed(usize_words(shape.words())?)?;
         let mut extra = Vec::new();
         if len > 0 {
-            let blocks = build::solve(means, &shape, gathered, table.to_mut())?;
+            let blocks = build::solve(options, &shape, gathered, table.to_mut())?;
             let needed = blocks.iter().map(build::Solved::entries).sum();
             if needed > shape.entries {
                 shape.entries = needed;

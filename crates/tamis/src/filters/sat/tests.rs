@@ -7,9 +7,9 @@ use std::time::Duration;
 use tamis_format::Limits;
 
 use super::*;
-use crate::filter::{Progress, Search};
 use crate::hash::{HashId, Key, KeyHasher};
 use crate::keyed::Keyed;
+use crate::options::{BuildOptions, Progress, Search};
 
 fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<KeyHash> {
     let hasher = KeyHasher::new(HashId::Fast, [seed, 17]);
@@ -39,8 +39,8 @@ fn let_in(filter: &Sat, strangers: u64) -> f64 {
 fn file(filter: Sat) -> Vec<u8> {
     let keyed = Keyed::new(KeyHasher::new(HashId::Fast, [1, 2]), filter);
     let mut bytes = Vec::new();
-    keyed.write(&mut bytes).unwrap();
-    assert_eq!(Keyed::<Sat>::read(&bytes[..], &Limits::default()).unwrap(), keyed);
+    keyed.write_to(&mut bytes).unwrap();
+    assert_eq!(Keyed::<Sat>::read_from(&bytes[..], &Limits::default()).unwrap(), keyed);
     bytes
 }
 
@@ -108,7 +108,12 @@ fn constructions_state_what_they_let_in() {
                 assert_eq!(exact, construction.is_exact() || keys == 0);
                 assert!(!exact || filter.shape == shape || keys == 0, "{about}");
                 if keys == 300 {
-                    let threads = Sat::build_on(5, shape, &hashes(1, 0..keys)[..]).unwrap();
+                    let threads = Sat::build_with(
+                        &BuildOptions::new().threads(5),
+                        crate::traits::given(shape),
+                        &hashes(1, 0..keys)[..],
+                    )
+                    .unwrap();
                     assert!(file(threads) == file(filter));
                 }
             }
@@ -139,7 +144,12 @@ fn blocks_share_the_entries() {
         let filter = build(&shape, &hashes(2, 0..90_000));
         assert_eq!(filter.shape, shape);
         assert!(filter.shape.efficiency() > efficiency - 0.01, "{}", shape.efficiency());
-        let two = Sat::build_on(2, shape, &hashes(2, 0..90_000)[..]).unwrap();
+        let two = Sat::build_with(
+            &BuildOptions::new().threads(2),
+            crate::traits::given(shape),
+            &hashes(2, 0..90_000)[..],
+        )
+        .unwrap();
         assert!(file(two) == file(filter));
     }
 }
@@ -230,16 +240,16 @@ fn other_signs_are_as_independent() {
 fn time_limits_and_cancelling_stop_it() {
     let members = hashes(1, 0..20_000);
     let cancel = AtomicBool::new(true);
-    for (means, told) in [
+    for (options, told) in [
         (BuildOptions::new().time_limit(Duration::ZERO), "the time is up"),
-        (BuildOptions::new().with_threads(3).with_cancel(&cancel), "cancelled"),
+        (BuildOptions::new().threads(3).cancel(&cancel), "cancelled"),
     ] {
-        let stopped = Sat::build_fitting(&means, |keys| SatShape::fit(keys, 0.01), &members[..]);
+        let stopped = Sat::build_with(&options, |keys| SatShape::fit(keys, 0.01), &members[..]);
         let Err(Error::Stopped { why, placed, keys: 20_000 }) = stopped else { panic!() };
         assert!(why == told && placed < 20_000);
     }
     let patient = BuildOptions::new().time_limit(Duration::MAX);
-    Sat::build_fitting(&patient, |keys| SatShape::fit(keys, 0.25), &members[..1000]).unwrap();
+    Sat::build_with(&patient, |keys| SatShape::fit(keys, 0.25), &members[..1000]).unwrap();
 }
 
 /// Formulas are counted to the last; a block that grows takes from the efficiency, and is told of.
@@ -258,8 +268,8 @@ fn who_watches_sees_the_search() {
             }
             *last.lock().unwrap() = now.search;
         };
-        let means = BuildOptions::new().with_threads(2).on_progress(&watcher);
-        let filter = Sat::build_fitting(&means, fit, &members[..]).unwrap();
+        let options = BuildOptions::new().threads(2).on_progress(&watcher);
+        let filter = Sat::build_with(&options, fit, &members[..]).unwrap();
         let search = last.into_inner().unwrap().unwrap();
         assert_eq!(search.solved, search.formulas);
         assert_eq!(search.formulas, PLANES << filter.shape().block_bits);

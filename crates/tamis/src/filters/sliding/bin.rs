@@ -12,7 +12,7 @@
 //! order of their buckets, so those of bucket i begin where zero number i - 1 says. A slot's stamp is the
 //! generation that its key was last pushed in, modulo g, the number of generations that are remembered at a
 //! time. Stamps alone repeat after g generations. The epoch is the low half of a word of the generation in
-//! which the bin was last tidied: what was too old then is gone, so a stamp means one of the g generations
+//! which the bin was last tidied: what was too old then is gone, so a stamp options one of the g generations
 //! up to the epoch, and how old it is now follows.
 //!
 //! *Wild* is what never happens: when there is no room for a key, the bin takes all keys for members as long

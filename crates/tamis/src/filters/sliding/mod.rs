@@ -53,11 +53,15 @@ use tamis_bits::{Words, prefetch};
 use tamis_format::{Name, Reader, Writer};
 
 use self::bin::{Bin, EPOCH, Layout, MAX_WIDTH, Old, SIZE, WORDS};
-use super::usize_words;
+use super::common::usize_words;
 use crate::error::Error;
-use crate::filter::{Build, Filter, KeySource, Persist, Window};
 use crate::hash::KeyHash;
-use crate::plan::{Figures, MAX_KEYS, Setting, Settings, Shape, check_keys};
+use crate::limits::MAX_KEYS;
+use crate::options::BuildOptions;
+use crate::settings::{Setting, Settings};
+use crate::shape::{Figures, Shape, check_keys};
+use crate::source::{KeySource, read_keys};
+use crate::traits::{Build, Filter, Persist, Window};
 
 const STATE: Name = Name::new("state");
 const BINS: Name = Name::new("bins");
@@ -93,14 +97,10 @@ pub struct SlidingShape {
     bins: u64,
 }
 
-const PARTS: Setting = Setting {
-    name: "generations",
-    takes: "1 to 64 generations a window, whose slack is one more; else 8",
-};
-const TICKS: Setting = Setting {
-    name: "ticks",
-    takes: "1 to 2^53 ticks of a clock that a window lasts; else it is of keys",
-};
+const PARTS: Setting =
+    Setting::new("generations", "1 to 64 generations a window, whose slack is one more; else 8");
+const TICKS: Setting =
+    Setting::new("ticks", "1 to 2^53 ticks of a clock that a window lasts; else it is of keys");
 
 impl SlidingShape {
     /// A shape by hand: a window of so many keys, or of so many ticks with about so many keys, in so
@@ -578,12 +578,6 @@ impl Task for Push<'_> {
 }
 
 impl Filter for Sliding {
-    type Shape = SlidingShape;
-
-    fn shape(&self) -> &SlidingShape {
-        &self.shape
-    }
-
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
         run(Contains(self, key))
@@ -634,22 +628,27 @@ impl Window for Sliding {
 }
 
 impl Build for Sliding {
+    type Shape = SlidingShape;
+
+    fn shape(&self) -> &SlidingShape {
+        &self.shape
+    }
+
     /// Of more keys than its window has, the last are in.
-    fn build_on(
-        _threads: usize,
-        shape: SlidingShape,
-        mut keys: impl KeySource,
+    fn build_with(
+        options: &BuildOptions<'_>,
+        fit: impl FnOnce(u64) -> Result<SlidingShape, Error>,
+        keys: impl KeySource,
     ) -> Result<Self, Error> {
-        let mut filter = Self::new(shape)?;
-        let mut seen = Vec::new();
-        loop {
-            let run = keys.next_run()?;
-            if run.is_empty() {
-                return Ok(filter);
-            }
+        let mut filter = Self::new(fit(0)?)?;
+        let (mut seen, mut placed) = (Vec::new(), 0);
+        read_keys(options, keys, |run| {
             seen.resize(run.len(), false);
             filter.push_batch(run, &mut seen);
-        }
+            placed += run.len() as u64;
+            options.advance(placed, placed)
+        })?;
+        Ok(filter)
     }
 }
 

@@ -34,7 +34,7 @@ impl Layer {
             self.close();
             let start = self.free.max(quotient);
             if start >= self.table.slots() {
-                return Err(Full);
+                return Err(Full::NONE);
             }
             if quotient / BLOCK != self.occupied.0 {
                 self.next_block(quotient / BLOCK);
@@ -47,7 +47,7 @@ impl Layer {
             return self.push_counted(remainder, count);
         }
         if self.free >= self.table.slots() {
-            return Err(Full);
+            return Err(Full::NONE);
         }
         self.table.set_slot(self.free, remainder);
         self.free += 1;
@@ -57,7 +57,7 @@ impl Layer {
     fn push_counted(&mut self, remainder: u64, count: u64) -> Result<(), Full> {
         let needs = counter::slots(self.table.layout.width, remainder, count);
         if self.free + needs > self.table.slots() {
-            return Err(Full);
+            return Err(Full::NONE);
         }
         self.table.put(self.free, remainder, count);
         self.free += needs;

@@ -8,13 +8,15 @@ use tamis_format::{Name, Reader, Writer};
 
 use super::Code;
 use crate::error::Error;
-use crate::filters::usize_words;
+use crate::filters::common::usize_words;
 use crate::hash::KeyHash;
-use crate::plan::{MAX_BYTES, MAX_KEYS, Setting, Settings, check_keys};
+use crate::limits::{MAX_BYTES, MAX_KEYS};
+use crate::settings::{Setting, Settings};
+use crate::shape::check_keys;
 
 pub(in crate::filters) const BLOCKS: Name = Name::new("blocks");
 pub(in crate::filters) const BLOCK: Setting =
-    Setting { name: "block", takes: "256, 512 or 1024 bits a block; else 512" };
+    Setting::new("block", "256, 512 or 1024 bits a block; else 512");
 
 /// A number of blocks of one size, and where keys go in them.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -37,11 +37,11 @@ use tamis_bits::select::Bits;
 mod grid;
 mod kind;
 
-pub(super) use grid::{BLOCK, BLOCKS, Grid, Put, with_width};
-pub(super) use kind::tiny_kind;
+pub(in crate::filters) use grid::{BLOCK, BLOCKS, Grid, Put, with_width};
+pub(in crate::filters) use kind::tiny_kind;
 
 /// A remainder's bits: what a chain is chosen with takes 7 of 64.
-pub(super) const REMAINDER: u32 = 57;
+pub(in crate::filters) const REMAINDER: u32 = 57;
 /// Slots of the largest block, where each has a bit for its end and nothing else.
 const MOST_SLOTS: usize = 56 * 16;
 
@@ -73,15 +73,15 @@ struct Share {
 }
 
 /// The code of blocks of `W` words, of which `STOP` says whether they can forget.
-pub(super) struct Code<const W: usize, const STOP: bool>;
+pub(in crate::filters) struct Code<const W: usize, const STOP: bool>;
 
 /// A block's slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Slots {
+pub(in crate::filters) struct Slots {
     /// In use.
-    pub(super) used: usize,
+    pub(in crate::filters) used: usize,
     /// In use or freed.
-    pub(super) all: usize,
+    pub(in crate::filters) all: usize,
 }
 
 /// Slots of the new block, from those of the old one.
@@ -92,15 +92,15 @@ enum Piece {
 
 impl<const W: usize, const STOP: bool> Code<W, STOP> {
     /// A chain for every 8 bits: within 1 % of the best number at rates up to 1 %.
-    pub(super) const CHAINS: usize = 8 * W;
+    pub(in crate::filters) const CHAINS: usize = 8 * W;
     /// Bits for ends and records.
-    pub(super) const ARRAY: usize = 56 * W - STOP as usize;
+    pub(in crate::filters) const ARRAY: usize = 56 * W - STOP as usize;
     /// The most slots a block can have.
     ///
     /// One that can forget may be full. One that cannot takes a key only if it would deny it, and
     /// never gets there: from ARRAY / 2 slots on a record is one bit or none, so a chain is added to
     /// when it is empty, and when all its records are the other bit. After that it denies nobody.
-    pub(super) const SLOTS: usize =
+    pub(in crate::filters) const SLOTS: usize =
         if STOP { Self::ARRAY } else { Self::ARRAY / 2 + 2 * Self::CHAINS };
 
     const SHARES: [Share; MOST_SLOTS + 1] = {
@@ -120,18 +120,18 @@ impl<const W: usize, const STOP: bool> Code<W, STOP> {
 
     /// The chain and the remainder that half a hash stands for.
     #[inline(always)]
-    pub(super) fn split(lo: u64) -> (usize, u64) {
+    pub(in crate::filters) fn split(lo: u64) -> (usize, u64) {
         ((lo >> (64 - Self::CHAINS.ilog2())) as usize, lo & mask(REMAINDER))
     }
 
     /// Bits of the record in `slot` of so many.
-    pub(super) fn width(slots: usize, slot: usize) -> u32 {
+    pub(in crate::filters) fn width(slots: usize, slot: usize) -> u32 {
         Spread::<W, STOP>::of(slots).width(slot)
     }
 
     /// Whether the chain has a slot: if not, no more need be asked.
     #[inline(always)]
-    pub(super) fn uses(block: &[u64; W], chain: usize) -> bool {
+    pub(in crate::filters) fn uses(block: &[u64; W], chain: usize) -> bool {
         block[chain / 64] >> (chain % 64) & 1 == 1
     }
 
@@ -142,7 +142,12 @@ impl<const W: usize, const STOP: bool> Code<W, STOP> {
     /// ends always, without asking whether one is enough, gained nothing in batches and made single
     /// queries half as slow again.
     #[inline(always)]
-    pub(super) fn contains(bits: impl Bits, block: &[u64; W], chain: usize, rest: u64) -> bool {
+    pub(in crate::filters) fn contains(
+        bits: impl Bits,
+        block: &[u64; W],
+        chain: usize,
+        rest: u64,
+    ) -> bool {
         match Self::find(bits, block, chain, true) {
             Some((chain, slots)) => Self::look(block, chain, slots, rest),
             None => true,
@@ -205,7 +210,12 @@ impl<const W: usize, const STOP: bool> Code<W, STOP> {
     /// Adds a record, if blocks that cannot forget do not have it; nothing is changed if there is no
     /// room or the block is none.
     #[inline(always)]
-    pub(super) fn insert(bits: impl Bits, block: &mut [u64; W], chain: usize, rest: u64) -> Put {
+    pub(in crate::filters) fn insert(
+        bits: impl Bits,
+        block: &mut [u64; W],
+        chain: usize,
+        rest: u64,
+    ) -> Put {
         let last = !Self::uses(block, chain);
         let Some((slots, Slots { used, all })) = Self::find(bits, block, chain, !last) else {
             return Put::NoRoom;
@@ -325,7 +335,12 @@ impl<const W: usize, const STOP: bool> Code<W, STOP> {
     /// for agrees with this one on all its bits, and so with the shorter record too, which stays
     /// and goes on saying yes. Were the shorter one freed, a key that only it stands for would be lost.
     #[inline(always)]
-    pub(super) fn remove(bits: impl Bits, block: &mut [u64; W], chain: usize, rest: u64) -> bool {
+    pub(in crate::filters) fn remove(
+        bits: impl Bits,
+        block: &mut [u64; W],
+        chain: usize,
+        rest: u64,
+    ) -> bool {
         const { assert!(STOP, "these blocks cannot forget") };
         if !Self::uses(block, chain) {
             return false;
@@ -352,7 +367,7 @@ impl<const W: usize, const STOP: bool> Code<W, STOP> {
 
     /// The block's slots; `None` for bits that no filter writes.
     #[inline(always)]
-    pub(super) fn slots(bits: impl Bits, block: &[u64; W]) -> Option<Slots> {
+    pub(in crate::filters) fn slots(bits: impl Bits, block: &[u64; W]) -> Option<Slots> {
         let chains = Self::rank(block, Self::CHAINS);
         let used = Self::nth_end(bits, block, chains)?;
         if !STOP {
@@ -365,7 +380,7 @@ impl<const W: usize, const STOP: bool> Code<W, STOP> {
     }
 
     /// Whether every bit is one that a filter may have written.
-    pub(super) fn is_sound(bits: impl Bits, block: &[u64; W]) -> bool {
+    pub(in crate::filters) fn is_sound(bits: impl Bits, block: &[u64; W]) -> bool {
         let Some(Slots { used, all }) = Self::slots(bits, block) else { return false };
         if all == 0 {
             return *block == [0; W];

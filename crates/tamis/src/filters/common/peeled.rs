@@ -25,14 +25,14 @@ use tamis_format::{Name, Reader, Writer};
 
 use super::usize_words;
 use crate::error::Error;
-use crate::filter::BuildOptions;
 use crate::gather::{Gathered, Record};
+use crate::options::BuildOptions;
 
 const TABLE: Name = Name::new("table");
 const SEEDS: Name = Name::new("seeds");
 const EXTRA: Name = Name::new("extra");
 /// More shards than any filter has.
-pub(super) const MAX_SHARD_BITS: u32 = 32;
+pub(in crate::filters) const MAX_SHARD_BITS: u32 = 32;
 /// Keys of a batch whose cells are asked for before the first is looked at.
 const BATCH: usize = 64;
 /// Bytes of a table that is at hand anyway: asking for its cells beforehand only takes time.
@@ -40,21 +40,21 @@ const NEAR: usize = 1 << 19;
 
 /// How many cells, how wide, in how many shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(in crate::filters) struct Layout {
     /// Bits of a cell, 1 to 32.
-    pub(super) width: u32,
+    pub(in crate::filters) width: u32,
     /// There are `2^shard_bits` shards.
-    pub(super) shard_bits: u32,
+    pub(in crate::filters) shard_bits: u32,
     /// Cells of a shard.
-    pub(super) cells: u64,
+    pub(in crate::filters) cells: u64,
     /// Where the last third of a shard's cells is kept without its zeros: how many others it has
     /// room for; else 0.
-    pub(super) room: u64,
+    pub(in crate::filters) room: u64,
 }
 
 impl Layout {
     /// Whether the sizes can be computed with.
-    pub(super) fn is_sound(&self) -> bool {
+    pub(in crate::filters) fn is_sound(&self) -> bool {
         (1..=32).contains(&self.width)
             && self.shard_bits <= MAX_SHARD_BITS
             && self.cells < 1 << 32
@@ -62,7 +62,7 @@ impl Layout {
             && (self.room == 0 || self.cells.is_multiple_of(3) && self.room <= self.cells / 3)
     }
 
-    pub(super) fn shards(&self) -> u64 {
+    pub(in crate::filters) fn shards(&self) -> u64 {
         1 << self.shard_bits
     }
 
@@ -81,12 +81,12 @@ impl Layout {
 
     /// Words of the table. Cells of most widths are read as a word from the byte that they begin
     /// in: for those there is one more at the end.
-    pub(super) fn words(&self) -> u64 {
+    pub(in crate::filters) fn words(&self) -> u64 {
         self.part() * self.shards() + u64::from(!matches!(self.width, 8 | 16) && self.room == 0)
     }
 
     /// Whole cache lines of the table and of the shards' multipliers.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(in crate::filters) fn bytes(&self) -> u64 {
         (tamis_bits::lines(self.words()) + tamis_bits::lines(self.shards())) * 64
     }
 }
@@ -100,7 +100,7 @@ const fn shard_size(keys: u64) -> u32 {
 
 /// How many shards so many keys are split into, as a number of bits, and what to expect of the
 /// largest.
-pub(super) fn shards(keys: u64) -> (u32, f64) {
+pub(in crate::filters) fn shards(keys: u64) -> (u32, f64) {
     let bits = (keys >> shard_size(keys)).checked_ilog2().unwrap_or(0);
     let mean = keys as f64 / (1u64 << bits) as f64;
     // Of 2^b shards the largest is about sqrt(2b ln 2) standard deviations above the mean.
@@ -109,7 +109,7 @@ pub(super) fn shards(keys: u64) -> (u32, f64) {
 }
 
 /// The width for a rate, if there is one: 2^-w is at most the rate.
-pub(super) fn width_for(fpr: f64) -> Result<u32, Error> {
+pub(in crate::filters) fn width_for(fpr: f64) -> Result<u32, Error> {
     // A hair less than the logarithm: 2^-w itself takes w bits.
     match (-fpr.log2() - 1e-9).ceil().max(1.0) {
         width if width <= 32.0 => Ok(width as u32),
@@ -322,14 +322,14 @@ enum Bytes {
 
 /// A table that is filled, and what it takes to ask it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Table {
-    pub(super) layout: Layout,
-    pub(super) words: Words,
+pub(in crate::filters) struct Table {
+    pub(in crate::filters) layout: Layout,
+    pub(in crate::filters) words: Words,
     /// Of each shard the multiplier.
-    pub(super) seeds: Words,
+    pub(in crate::filters) seeds: Words,
     /// Digests that the table denies, in order.
-    pub(super) extra: Words,
-    pub(super) len: u64,
+    pub(in crate::filters) extra: Words,
+    pub(in crate::filters) len: u64,
     /// Whether the cells alone decide: there are keys, and none is listed. Without a key the
     /// cells are zero, which is some strangers' print.
     plain: bool,
@@ -343,8 +343,8 @@ pub(super) struct Table {
 
 impl Table {
     /// Fills a table: the cells of a shard are those of `graph`.
-    pub(super) fn solve<const K: usize>(
-        means: &BuildOptions<'_>,
+    pub(in crate::filters) fn solve<const K: usize>(
+        options: &BuildOptions<'_>,
         layout: Layout,
         graph: &(impl Graph<K> + Sync),
         records: Gathered<1>,
@@ -355,7 +355,7 @@ impl Table {
         // Memory that was had once is had again: fresh pages cost as much as the peeling.
         let peelers = Mutex::new(Vec::new());
         let cells = &mut words.to_mut()[..usize_words(layout.part() * layout.shards())?];
-        let solved = records.solve(means, layout.shard_bits, cells, |_, records, part| {
+        let solved = records.solve(options, layout.shard_bits, cells, |_, records, part| {
             let idle = peelers.lock().expect("no panic").pop();
             let mut peeler = idle.unwrap_or_else(Peeler::new);
             let solved = with_cells!(layout, cells => {
@@ -393,7 +393,11 @@ impl Table {
 
     /// Whether the digest may be a member.
     #[inline(always)]
-    pub(super) fn contains<const K: usize>(&self, graph: &impl Graph<K>, digest: u64) -> bool {
+    pub(in crate::filters) fn contains<const K: usize>(
+        &self,
+        graph: &impl Graph<K>,
+        digest: u64,
+    ) -> bool {
         // Bytes are asked for here, and all else out of the way: taken together they are too much
         // for the registers, and took half as long again.
         match self.bytes {
@@ -434,12 +438,12 @@ impl Table {
     }
 
     /// The graph that answers, where it is not the same for all multipliers.
-    pub(super) fn settled<const K: usize, G: Graph<K>>(&self, graph: G) -> G {
+    pub(in crate::filters) fn settled<const K: usize, G: Graph<K>>(&self, graph: G) -> G {
         if self.layout.shard_bits == 0 { graph.settled(self.first) } else { graph }
     }
 
     /// Answers for many digests.
-    pub(super) fn contains_batch<const K: usize>(
+    pub(in crate::filters) fn contains_batch<const K: usize>(
         &self,
         graph: &impl Graph<K>,
         digests: impl ExactSizeIterator<Item = u64>,
@@ -479,14 +483,14 @@ impl Table {
     }
 
     /// Its sections.
-    pub(super) fn write<'a>(&'a self, to: &mut Writer<'a>) {
+    pub(in crate::filters) fn write<'a>(&'a self, to: &mut Writer<'a>) {
         to.words(TABLE, &self.words);
         to.words(SEEDS, &self.seeds);
         to.words(EXTRA, &self.extra);
     }
 
     /// Takes them back, with so many members of which so many are listed.
-    pub(super) fn read(
+    pub(in crate::filters) fn read(
         from: &mut Reader,
         layout: Layout,
         len: u64,
@@ -499,7 +503,7 @@ impl Table {
     }
 
     /// What no table could hold.
-    pub(super) fn validate(&self) -> Result<(), Error> {
+    pub(in crate::filters) fn validate(&self) -> Result<(), Error> {
         let corrupt = |what| Err(tamis_format::Error::Corrupt { at: 0, what }.into());
         let end = self.part << self.layout.shard_bits;
         let bits = self.layout.cells * u64::from(self.layout.width);
@@ -542,7 +546,7 @@ impl<const K: usize> Probe<K> {
 ///
 /// Small ones are made so tight that most multipliers fail, large ones so that few do; with this
 /// many, a shard of hashed keys is left over once in 10^11.
-pub(super) fn attempts(records: usize, cells: usize) -> u64 {
+pub(in crate::filters) fn attempts(records: usize, cells: usize) -> u64 {
     // More records than cells cannot be peeled, whatever the multiplier.
     if records > cells { 1 } else { ((1 << 24) / (records as u64 + 1)).clamp(24, 255) }
 }

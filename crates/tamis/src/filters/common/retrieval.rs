@@ -21,12 +21,12 @@ use tamis_bits::peel::{Fuse, Graph, Peeler, multiplier};
 use tamis_bits::{Words, prefetch, set};
 use tamis_format::{Fields, Name, Reader, Writer};
 
-use super::binary_fuse::BinaryFuseShape;
 use super::peeled::{MAX_SHARD_BITS, attempts};
 use super::usize_words;
 use crate::error::Error;
-use crate::filter::BuildOptions;
+use crate::filters::binary_fuse::BinaryFuseShape;
 use crate::gather::{Gathered, Record};
+use crate::options::BuildOptions;
 
 const TABLE: Name = Name::new("table");
 const SEEDS: Name = Name::new("seeds");
@@ -36,7 +36,7 @@ const BATCH: usize = 32;
 
 /// How many cells, how wide, in how many shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Grid {
+pub(in crate::filters) struct Grid {
     /// There are `2^shard_bits` shards.
     shard_bits: u32,
     /// Cells of a shard.
@@ -52,16 +52,16 @@ pub(super) struct Grid {
 
 impl Grid {
     /// As many cells, in as many shards, as a `binary_fuse` filter of so many keys has.
-    pub(super) fn new(keys: u64, widths: [u32; 2]) -> Result<Self, Error> {
+    pub(in crate::filters) fn new(keys: u64, widths: [u32; 2]) -> Result<Self, Error> {
         let fuse = BinaryFuseShape::new(keys, 1, 3)?;
         let (shard_bits, cells) = (fuse.layout.shard_bits, fuse.layout.cells);
-        let most = crate::plan::MAX_KEYS;
+        let most = crate::limits::MAX_KEYS;
         let grid = Self::sound(shard_bits, cells, fuse.segment, widths);
         grid.ok_or(Error::Limit { what: "keys", asked: keys, most })
     }
 
     /// If there is a graph of that size, and sizes that can be computed with.
-    pub(super) fn sound(
+    pub(in crate::filters) fn sound(
         shard_bits: u32,
         cells: u64,
         segment: u32,
@@ -74,7 +74,7 @@ impl Grid {
     }
 
     /// Takes it from the fields of a shape.
-    pub(super) fn read(
+    pub(in crate::filters) fn read(
         from: &Reader,
         fields: &mut Fields,
         widths: [u32; 2],
@@ -87,7 +87,7 @@ impl Grid {
     }
 
     /// The fields of a shape that tell it, but for the widths.
-    pub(super) fn fields(&self) -> [u64; 3] {
+    pub(in crate::filters) fn fields(&self) -> [u64; 3] {
         [self.shard_bits.into(), self.cells, self.segment.into()]
     }
 
@@ -107,7 +107,7 @@ impl Grid {
     }
 
     /// Whole cache lines of the table and of the shards' multipliers.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(in crate::filters) fn bytes(&self) -> u64 {
         (tamis_bits::lines(self.words()) + tamis_bits::lines(self.shards())) * 64
     }
 
@@ -126,7 +126,7 @@ impl Grid {
 
     /// The bit at which the value of a place's cell of this number begins.
     #[inline(always)]
-    pub(super) fn value_at(&self, place: &Place, own: usize) -> u64 {
+    pub(in crate::filters) fn value_at(&self, place: &Place, own: usize) -> u64 {
         let values = place.from + self.words[0] * 64;
         values + place.cells[own] as u64 * u64::from(self.widths[1])
     }
@@ -134,18 +134,18 @@ impl Grid {
 
 /// Where a digest's cells are.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(in crate::filters) struct Place {
     /// The bits at which their codes begin.
-    pub(super) codes: [u64; 3],
+    pub(in crate::filters) codes: [u64; 3],
     /// Their numbers in the shard, and the bit at which that begins.
     cells: [usize; 3],
     from: u64,
     /// 32 bits that tell nothing of them, with others above.
-    pub(super) print: u64,
+    pub(in crate::filters) print: u64,
 }
 
 /// How a kind uses the cells.
-pub(super) trait Cells: Sync {
+pub(in crate::filters) trait Cells: Sync {
     /// Writes what the record's `own` cell, one of `place`, must hold; it holds zeros.
     fn write(&self, grid: &Grid, part: &mut [u64], place: &Place, own: usize, value: u64);
 
@@ -155,20 +155,20 @@ pub(super) trait Cells: Sync {
 
 /// A table that is filled, and what it takes to ask it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Retrieval {
-    pub(super) grid: Grid,
-    pub(super) table: Words,
+pub(in crate::filters) struct Retrieval {
+    pub(in crate::filters) grid: Grid,
+    pub(in crate::filters) table: Words,
     /// Of each shard the multiplier.
     seeds: Words,
     /// Digests without a cell, in order, each followed by its value.
-    pub(super) extra: Words,
+    pub(in crate::filters) extra: Words,
 }
 
 impl Retrieval {
     /// Finds every record a cell. The multipliers that are tried are those from number `from` on;
     /// one digest in two records is an error, and `conflict` says what it is told.
-    pub(super) fn solve(
-        means: &BuildOptions<'_>,
+    pub(in crate::filters) fn solve(
+        options: &BuildOptions<'_>,
         grid: Grid,
         from: u64,
         records: Gathered<2>,
@@ -179,7 +179,7 @@ impl Retrieval {
         let (_, shards) = table.to_mut().split_last_mut().expect("at least one word");
         // Memory that was had once is had again: fresh pages cost as much as the peeling.
         let peelers = Mutex::new(Vec::new());
-        let solved = records.solve(means, grid.shard_bits, shards, |_, records, part| {
+        let solved = records.solve(options, grid.shard_bits, shards, |_, records, part| {
             if let Some([record, _]) = records.array_windows().find(|[a, b]| a[0] == b[0]) {
                 return Err(Error::Conflict { digest: record[0], what: conflict });
             }
@@ -200,12 +200,12 @@ impl Retrieval {
     }
 
     /// Entries beside the table.
-    pub(super) fn listed(&self) -> u64 {
+    pub(in crate::filters) fn listed(&self) -> u64 {
         self.extra.len() as u64 / 2
     }
 
     #[inline(always)]
-    pub(super) fn place(&self, digest: u64) -> Place {
+    pub(in crate::filters) fn place(&self, digest: u64) -> Place {
         // In two steps, since a shift by 64 is none.
         let shard = digest >> 1 >> (63 - self.grid.shard_bits);
         let from = shard * self.grid.part() * 64;
@@ -214,12 +214,15 @@ impl Retrieval {
 
     /// The value that is listed for the digest.
     #[inline(always)]
-    pub(super) fn exception(&self, digest: u64) -> Option<u64> {
+    pub(in crate::filters) fn exception(&self, digest: u64) -> Option<u64> {
         if self.extra.is_empty() { None } else { self.look_up(digest).map(|at| self.extra[at]) }
     }
 
     /// The same, to change.
-    pub(super) fn exception_mut(&mut self, digest: u64) -> Result<Option<&mut u64>, Error> {
+    pub(in crate::filters) fn exception_mut(
+        &mut self,
+        digest: u64,
+    ) -> Result<Option<&mut u64>, Error> {
         let Some(at) = self.look_up(digest) else { return Ok(None) };
         self.extra.own()?;
         Ok(self.extra.to_mut().get_mut(at))
@@ -234,7 +237,7 @@ impl Retrieval {
     /// Asks for some digests at a time, with their codes on the way, and then hands on what `ask`
     /// found of each, with its number: by then what that asked for may have come.
     #[inline(always)]
-    pub(super) fn each<A: Copy + Default>(
+    pub(in crate::filters) fn each<A: Copy + Default>(
         &self,
         mut digests: impl Iterator<Item = u64>,
         mut ask: impl FnMut(u64, &Place) -> A,
@@ -266,14 +269,18 @@ impl Retrieval {
     }
 
     /// Its sections.
-    pub(super) fn write<'a>(&'a self, to: &mut Writer<'a>) {
+    pub(in crate::filters) fn write<'a>(&'a self, to: &mut Writer<'a>) {
         to.words(TABLE, &self.table);
         to.words(SEEDS, &self.seeds);
         to.words(EXTRA, &self.extra);
     }
 
     /// Takes them back, with so many entries listed.
-    pub(super) fn read(from: &mut Reader, grid: Grid, listed: u64) -> Result<Self, Error> {
+    pub(in crate::filters) fn read(
+        from: &mut Reader,
+        grid: Grid,
+        listed: u64,
+    ) -> Result<Self, Error> {
         let table = from.words(TABLE, grid.words())?;
         let seeds = from.words(SEEDS, grid.shards())?;
         let extra = from.words(EXTRA, 2 * listed)?;
@@ -281,7 +288,7 @@ impl Retrieval {
     }
 
     /// What no table could hold; listed values have at most so many bits.
-    pub(super) fn validate(&self, value_bits: u32) -> Result<(), Error> {
+    pub(in crate::filters) fn validate(&self, value_bits: u32) -> Result<(), Error> {
         let corrupt = |what| Err(tamis_format::Error::Corrupt { at: 0, what }.into());
         let [codes, values] = self.grid.widths.map(|width| self.grid.cells * u64::from(width));
         let (last, shards) = self.table.split_last().expect("at least one word");

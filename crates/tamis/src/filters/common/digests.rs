@@ -12,28 +12,28 @@ use crate::error::{Error, Full};
 
 /// Digests in an open table that grows when it is three quarters full.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Digests {
+pub(in crate::filters) struct Digests {
     table: Words,
     len: u64,
 }
 
 impl Digests {
     /// None, with so many slots to begin with.
-    pub(super) fn new(slots: u64) -> Result<Self, Error> {
+    pub(in crate::filters) fn new(slots: u64) -> Result<Self, Error> {
         Ok(Self { table: Words::zeroed(usize_words(slots)?)?, len: 0 })
     }
 
     /// Those of a file; `None` if no search would end.
-    pub(super) fn of(table: Words) -> Option<Self> {
+    pub(in crate::filters) fn of(table: Words) -> Option<Self> {
         let len = table.iter().filter(|digest| **digest != 0).count() as u64;
         (len < table.len() as u64).then_some(Self { table, len })
     }
 
-    pub(super) fn table(&self) -> &Words {
+    pub(in crate::filters) fn table(&self) -> &Words {
         &self.table
     }
 
-    pub(super) fn slots(&self) -> u64 {
+    pub(in crate::filters) fn slots(&self) -> u64 {
         self.table.len() as u64
     }
 
@@ -59,13 +59,13 @@ impl Digests {
         slot
     }
 
-    pub(super) fn contains(&self, digest: u64) -> bool {
+    pub(in crate::filters) fn contains(&self, digest: u64) -> bool {
         self.table[self.find(Self::digest(digest))] != 0
     }
 
     /// Adds one. [`Full`] only where memory for a larger table cannot be had; then nothing has
     /// changed.
-    pub(super) fn insert(&mut self, digest: u64) -> Result<(), Full> {
+    pub(in crate::filters) fn insert(&mut self, digest: u64) -> Result<(), Full> {
         self.reserve(1)?;
         let digest = Self::digest(digest);
         let mut slot = self.home(digest);
@@ -78,14 +78,14 @@ impl Digests {
     }
 
     /// Makes room for so many more, as few times larger as will do.
-    pub(super) fn reserve(&mut self, more: u64) -> Result<(), Full> {
+    pub(in crate::filters) fn reserve(&mut self, more: u64) -> Result<(), Full> {
         let mut slots = self.slots();
         while (self.len + more) * 4 > slots * 3 {
-            slots = slots.checked_mul(2).ok_or(Full)?;
+            slots = slots.checked_mul(2).ok_or(Full::NONE)?;
         }
         if slots > self.slots() {
-            let slots = usize::try_from(slots).map_err(|_| Full)?;
-            let larger = Words::zeroed(slots).map_err(|_| Full)?;
+            let slots = usize::try_from(slots).map_err(|_| Full::NONE)?;
+            let larger = Words::zeroed(slots).map_err(|_| Full::NONE)?;
             let smaller = std::mem::replace(self, Self { table: larger, len: 0 });
             for digest in smaller.table.iter().filter(|digest| **digest != 0) {
                 self.insert(*digest)?;
@@ -95,7 +95,7 @@ impl Digests {
     }
 
     /// Takes one out, if it is in; what lies after it closes the gap.
-    pub(super) fn remove(&mut self, digest: u64) -> bool {
+    pub(in crate::filters) fn remove(&mut self, digest: u64) -> bool {
         let mut gap = self.find(Self::digest(digest));
         if self.table[gap] == 0 {
             return false;
@@ -120,7 +120,7 @@ impl Digests {
     }
 
     /// Whether every digest can be found.
-    pub(super) fn is_sound(&self) -> bool {
+    pub(in crate::filters) fn is_sound(&self) -> bool {
         self.table.iter().all(|digest| *digest == 0 || self.table[self.find(*digest)] == *digest)
     }
 }

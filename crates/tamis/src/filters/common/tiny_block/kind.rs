@@ -30,12 +30,6 @@ macro_rules! tiny_kind {
         }
 
         impl $crate::Filter for $filter {
-            type Shape = $shape;
-
-            fn shape(&self) -> &$shape {
-                &self.shape
-            }
-
             #[inline]
             fn contains(&self, key: $crate::KeyHash) -> bool {
                 self.shape.0.contains::<$stop>(&self.words, key)
@@ -52,13 +46,19 @@ macro_rules! tiny_kind {
         }
 
         impl $crate::Build for $filter {
-            /// One after the other: how a key is stored depends on what came before.
-            fn build_on(
-                _threads: usize,
-                shape: $shape,
+            type Shape = $shape;
+
+            fn shape(&self) -> &$shape {
+                &self.shape
+            }
+
+            /// Inserts one key after the other: how a key is stored depends on those before it.
+            fn build_with(
+                options: &$crate::BuildOptions<'_>,
+                fit: impl FnOnce(u64) -> Result<$shape, $crate::Error>,
                 keys: impl $crate::KeySource,
             ) -> Result<Self, $crate::Error> {
-                $crate::filters::build_by_inserting(Self::new(shape)?, keys)
+                $crate::filters::common::build_by_inserting(options, Self::new(fit(0)?)?, keys)
             }
         }
 
@@ -67,7 +67,7 @@ macro_rules! tiny_kind {
             #[inline]
             fn insert(&mut self, key: $crate::KeyHash) -> Result<(), $crate::Full> {
                 match self.shape.0.insert::<$stop>(self.words.to_mut(), key) {
-                    Put::NoRoom => return Err($crate::Full),
+                    Put::NoRoom => return Err($crate::Full::NONE),
                     Put::Added => self.len += 1,
                     Put::Known => {}
                 }
@@ -75,12 +75,8 @@ macro_rules! tiny_kind {
             }
 
             fn insert_batch(&mut self, keys: &[$crate::KeyHash]) -> Result<(), $crate::Full> {
-                const AHEAD: usize = 16;
-                for keys in keys.chunks(AHEAD) {
-                    keys.iter().for_each(|key| self.shape.0.fetch(&self.words, *key));
-                    keys.iter().try_for_each(|key| self.insert(*key))?;
-                }
-                Ok(())
+                let fetch = |filter: &Self, key| filter.shape.0.fetch(&filter.words, key);
+                $crate::filters::common::insert_batch(self, keys, fetch)
             }
         }
 

@@ -1,0 +1,343 @@
+//! The builder: one path to every filter, typed or dynamic, empty or full, set or map.
+
+use core::marker::PhantomData;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use crate::any::{AnyFilter, Registered};
+use crate::capability::Capability;
+use crate::error::Error;
+use crate::hash::{HashId, Key, KeyHash, KeyHasher};
+use crate::keyed::Keyed;
+use crate::kind::Kind;
+use crate::options::{BuildOptions, Progress};
+use crate::plan::FIRST_KEYS;
+use crate::settings::SettingValue;
+use crate::sizing::Sizing;
+use crate::source::{EntrySource, Hashes, KeySource};
+use crate::traits::{BuildMap, Deny};
+
+/// Builds a [`Keyed`] filter: see [`Keyed::builder`].
+///
+/// The default is a false positive rate of 1 %, the `fast` hash with a random seed, and one thread.
+///
+/// ```
+/// use tamis::{Bloom, BinaryFuse, Keyed};
+///
+/// let safe = Keyed::<Bloom>::builder().capacity(1000).fpr(0.001).secure().empty()?;
+/// assert!(safe.is_empty());
+/// // A static kind counts its keys; duplicates are dropped.
+/// let set = Keyed::<BinaryFuse>::builder().fpr(0.004).threads(2).build(1..=1000u64)?;
+/// assert_eq!(set.len(), 1000);
+/// # Ok::<_, tamis::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a builder builds nothing until `build`, `build_map`, `build_denying` or `empty`"]
+pub struct Builder<'a, F> {
+    kind: Kind,
+    sizing: Sizing,
+    hash: HashId,
+    seed: Option<[u64; 2]>,
+    options: BuildOptions<'a>,
+    filter: PhantomData<fn() -> F>,
+}
+
+impl<'a, F> Builder<'a, F> {
+    pub(crate) fn new(kind: Kind) -> Self {
+        Self {
+            kind,
+            sizing: Sizing::default(),
+            hash: HashId::Fast,
+            seed: None,
+            options: BuildOptions::new(),
+            filter: PhantomData,
+        }
+    }
+
+    fn resize(self, sizing: impl FnOnce(Sizing) -> Sizing) -> Self {
+        Self { sizing: sizing(self.sizing), ..self }
+    }
+
+    /// Makes the filter for this many keys. Static kinds count their keys and kinds that grow start
+    /// small, so neither needs it. Other kinds need it for an empty filter.
+    pub fn capacity(self, keys: u64) -> Self {
+        self.resize(|sizing| sizing.capacity(keys))
+    }
+
+    /// Sets the false positive rate, in (0, 1).
+    pub fn fpr(self, fpr: f64) -> Self {
+        self.resize(|sizing| sizing.target(Sizing::fpr(fpr)))
+    }
+
+    /// Sets the size in bytes instead of the rate; the rate is then as low as possible.
+    pub fn bytes(self, bytes: u64) -> Self {
+        self.resize(|sizing| sizing.target(Sizing::bytes(bytes)))
+    }
+
+    /// Sets the size in bits per key instead of the rate; the rate is then as low as possible.
+    pub fn bits_per_key(self, bits: f64) -> Self {
+        self.resize(|sizing| sizing.target(Sizing::bits_per_key(bits)))
+    }
+
+    /// Sets a setting of the kind: see [`Kind::settings`].
+    pub fn set(self, name: impl Into<String>, value: impl Into<SettingValue>) -> Self {
+        self.resize(|sizing| sizing.set(name, value))
+    }
+
+    /// Replaces capacity, rate and settings by those of `sizing`.
+    pub fn sizing(self, sizing: Sizing) -> Self {
+        Self { sizing, ..self }
+    }
+
+    /// Hashes with this function.
+    pub fn hash(self, hash: HashId) -> Self {
+        Self { hash, ..self }
+    }
+
+    /// Hashes with SipHash-1-3: use it where others choose the keys.
+    pub fn secure(self) -> Self {
+        self.hash(HashId::Secure)
+    }
+
+    /// Hashes with this seed. Without it the seed is random.
+    pub fn seed(self, seed: [u64; 2]) -> Self {
+        Self { seed: Some(seed), ..self }
+    }
+
+    /// Hashes with the function and seed of `hasher`, so that the filter can be merged with others.
+    pub fn hasher(self, hasher: &KeyHasher) -> Self {
+        self.hash(hasher.id()).seed(hasher.seed())
+    }
+
+    /// Replaces all build options: see [`BuildOptions`].
+    pub fn options(self, options: BuildOptions<'a>) -> Self {
+        Self { options, ..self }
+    }
+
+    /// Builds on this many threads: see [`BuildOptions::threads`].
+    pub fn threads(self, threads: usize) -> Self {
+        Self { options: self.options.threads(threads), ..self }
+    }
+
+    /// Limits the memory of the build: see [`BuildOptions::max_memory`].
+    pub fn max_memory(self, bytes: u64, scratch: impl Into<PathBuf>) -> Self {
+        Self { options: self.options.max_memory(bytes, scratch), ..self }
+    }
+
+    /// Reports progress: see [`BuildOptions::on_progress`].
+    pub fn on_progress(self, callback: &'a (dyn Fn(&Progress) + Sync)) -> Self {
+        Self { options: self.options.on_progress(callback), ..self }
+    }
+
+    /// Stops the build after this time: see [`BuildOptions::time_limit`].
+    pub fn time_limit(self, limit: Duration) -> Self {
+        Self { options: self.options.time_limit(limit), ..self }
+    }
+
+    /// Stops the build at this time: see [`BuildOptions::deadline`].
+    pub fn deadline(self, deadline: Instant) -> Self {
+        Self { options: self.options.deadline(deadline), ..self }
+    }
+
+    /// Stops the build once `cancel` is true: see [`BuildOptions::cancel`].
+    pub fn cancel(self, cancel: &'a AtomicBool) -> Self {
+        Self { options: self.options.cancel(cancel), ..self }
+    }
+
+    fn make_hasher(&self) -> KeyHasher {
+        match self.seed {
+            Some(seed) => KeyHasher::new(self.hash, seed),
+            None => KeyHasher::random(self.hash),
+        }
+    }
+
+    /// Hands `build` the keys' hashes. A kind that must know how many there are gets them collected, 16
+    /// bytes each, unless the capacity is given.
+    fn build_from<K: Key, R>(
+        mut self,
+        keys: impl IntoIterator<Item = K>,
+        build: impl FnOnce(&Sizing, &mut dyn KeySource, &BuildOptions<'_>) -> Result<R, Error>,
+    ) -> Result<Keyed<R>, Error> {
+        let hasher = self.make_hasher();
+        let mut hashes = Hashes::new(keys.into_iter().map(|key| key.hash_with(&hasher)));
+        let counts = self.kind.can(Capability::Static) || self.sizing.given_capacity().is_some();
+        let filter = if counts {
+            build(&self.sizing, &mut hashes, &self.options)?
+        } else if self.kind.can(Capability::Grow) {
+            self.sizing = self.sizing.capacity(FIRST_KEYS);
+            build(&self.sizing, &mut hashes, &self.options)?
+        } else {
+            let mut all = Vec::new();
+            crate::source::read_keys(&self.options, &mut hashes, |run| {
+                let bytes = size_of_val(run) as u64;
+                all.try_reserve(run.len()).map_err(|_| Error::Memory { bytes })?;
+                all.extend_from_slice(run);
+                Ok(())
+            })?;
+            self.sizing = self.sizing.capacity(all.len() as u64);
+            build(&self.sizing, &mut &all[..], &self.options)?
+        };
+        Ok(Keyed::new(hasher, filter).with_key_forms(K::FORM))
+    }
+
+    fn empty_from<R>(
+        mut self,
+        build: impl FnOnce(&Sizing, &mut dyn KeySource, &BuildOptions<'_>) -> Result<R, Error>,
+    ) -> Result<Keyed<R>, Error> {
+        if self.kind.can(Capability::Static) {
+            return Err(Error::Unsupported { kind: self.kind, capability: Capability::Insert });
+        }
+        if self.sizing.given_capacity().is_none() {
+            if !self.kind.can(Capability::Grow) {
+                return Err(Error::Missing { what: "the capacity of an empty filter" });
+            }
+            self.sizing = self.sizing.capacity(FIRST_KEYS);
+        }
+        let none: &[KeyHash] = &[];
+        Ok(Keyed::new(self.make_hasher(), build(&self.sizing, &mut { none }, &self.options)?))
+    }
+
+    fn build_map_from<K: Key, R>(
+        self,
+        entries: impl IntoIterator<Item = (K, u64)>,
+        build: impl FnOnce(&Sizing, &mut dyn EntrySource, &BuildOptions<'_>) -> Result<R, Error>,
+    ) -> Result<Keyed<R>, Error> {
+        let hasher = self.make_hasher();
+        let hashed = entries.into_iter().map(|(key, value)| (key.hash_with(&hasher), value));
+        let filter = build(&self.sizing, &mut Hashes::new(hashed), &self.options)?;
+        Ok(Keyed::new(hasher, filter).with_key_forms(K::FORM))
+    }
+
+    fn build_denying_from<K: Key, R>(
+        self,
+        keys: impl IntoIterator<Item = K>,
+        denied: impl IntoIterator<Item = K>,
+        build: impl FnOnce(
+            &Sizing,
+            &mut dyn KeySource,
+            &mut dyn KeySource,
+            &BuildOptions<'_>,
+        ) -> Result<R, Error>,
+    ) -> Result<Keyed<R>, Error> {
+        let hasher = self.make_hasher();
+        let mut keys = Hashes::new(keys.into_iter().map(|key| key.hash_with(&hasher)));
+        let mut denied = Hashes::new(denied.into_iter().map(|key| key.hash_with(&hasher)));
+        let filter = build(&self.sizing, &mut keys, &mut denied, &self.options)?;
+        Ok(Keyed::new(hasher, filter).with_key_forms(K::FORM))
+    }
+}
+
+impl<F: Registered> Builder<'_, F> {
+    /// Builds a filter of all `keys`. Without a capacity, a kind that inserts is made for as many keys as
+    /// come, duplicates included.
+    ///
+    /// # Errors
+    /// As [`Build::build_with`](crate::Build::build_with).
+    pub fn build<K: Key>(self, keys: impl IntoIterator<Item = K>) -> Result<Keyed<F>, Error> {
+        self.build_from(keys, |sizing, keys, options| {
+            F::build_with(options, |distinct| sizing.shape(distinct), keys)
+        })
+    }
+
+    /// Makes an empty filter, to insert into.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] without a capacity, [`Error::Unsupported`] for static kinds.
+    pub fn empty(self) -> Result<Keyed<F>, Error> {
+        self.empty_from(|sizing, keys, options| {
+            F::build_with(options, |distinct| sizing.shape(distinct), keys)
+        })
+    }
+}
+
+impl<F: Registered + BuildMap> Builder<'_, F> {
+    /// Builds a map of all `entries`, keys and their values, which are as wide as the widest.
+    ///
+    /// # Errors
+    /// As [`BuildMap::build_map_with`].
+    pub fn build_map<K: Key>(
+        self,
+        entries: impl IntoIterator<Item = (K, u64)>,
+    ) -> Result<Keyed<F>, Error> {
+        self.build_map_from(entries, |sizing, entries, options| {
+            F::build_map_with(options, |keys, bits| sizing.map_shape(keys, bits), entries)
+        })
+    }
+}
+
+impl<F: Registered + Deny> Builder<'_, F> {
+    /// Builds a filter of all `keys` that rejects every key of `denied`.
+    ///
+    /// ```
+    /// use tamis::{Guarded, Keyed};
+    /// let spam = Keyed::<Guarded>::builder().build_denying(["win", "prize"], ["mother", "bank"])?;
+    /// assert!(spam.contains("win") && !spam.contains("mother"));
+    /// # Ok::<_, tamis::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Deny::build_denying`].
+    pub fn build_denying<K: Key>(
+        self,
+        keys: impl IntoIterator<Item = K>,
+        denied: impl IntoIterator<Item = K>,
+    ) -> Result<Keyed<F>, Error> {
+        self.build_denying_from(keys, denied, |sizing, keys, denied, options| {
+            F::build_denying(options, |distinct| sizing.shape(distinct), keys, denied)
+        })
+    }
+}
+
+impl Builder<'_, AnyFilter> {
+    /// Builds a filter of all `keys`. Without a capacity, a kind that inserts is made for as many keys as
+    /// come, duplicates included.
+    ///
+    /// # Errors
+    /// As [`Build::build_with`](crate::Build::build_with).
+    pub fn build<K: Key>(
+        self,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<Keyed<AnyFilter>, Error> {
+        let kind = self.kind;
+        self.build_from(keys, |sizing, keys, options| kind.build(sizing, keys, options))
+    }
+
+    /// Makes an empty filter, to insert into.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] without a capacity, [`Error::Unsupported`] for static kinds.
+    pub fn empty(self) -> Result<Keyed<AnyFilter>, Error> {
+        let kind = self.kind;
+        self.empty_from(|sizing, keys, options| kind.build(sizing, keys, options))
+    }
+
+    /// Builds a map of all `entries`, keys and their values, which are as wide as the widest.
+    ///
+    /// # Errors
+    /// As [`BuildMap::build_map_with`]; [`Error::Unsupported`] for kinds without values.
+    pub fn build_map<K: Key>(
+        self,
+        entries: impl IntoIterator<Item = (K, u64)>,
+    ) -> Result<Keyed<AnyFilter>, Error> {
+        let kind = self.kind;
+        self.build_map_from(entries, |sizing, entries, options| {
+            kind.build_map(sizing, entries, options)
+        })
+    }
+
+    /// Builds a filter of all `keys` that rejects every key of `denied`.
+    ///
+    /// # Errors
+    /// As [`Deny::build_denying`]; [`Error::Unsupported`] for kinds without deny lists.
+    pub fn build_denying<K: Key>(
+        self,
+        keys: impl IntoIterator<Item = K>,
+        denied: impl IntoIterator<Item = K>,
+    ) -> Result<Keyed<AnyFilter>, Error> {
+        let kind = self.kind;
+        self.build_denying_from(keys, denied, |sizing, keys, denied, options| {
+            kind.build_denying(sizing, keys, denied, options)
+        })
+    }
+}

@@ -1,0 +1,112 @@
+//! What several filters share.
+
+pub(super) mod digests;
+pub(super) mod peeled;
+pub(super) mod retrieval;
+pub(super) mod sort;
+pub(super) mod tiny_block;
+
+use crate::error::{Error, Full};
+use crate::hash::KeyHash;
+use crate::options::BuildOptions;
+use crate::shape::Shape;
+use crate::source::{KeySource, read_keys};
+use crate::traits::{Build, Filter, Insert};
+
+/// Builds a filter by inserting all keys into an empty one.
+pub(super) fn build_by_inserting<F: Build + Insert>(
+    options: &BuildOptions<'_>,
+    mut filter: F,
+    keys: impl KeySource,
+) -> Result<F, Error> {
+    let capacity = filter.shape().keys();
+    let mut placed = 0;
+    read_keys(options, keys, |run| {
+        filter.insert_batch(run).map_err(|_| Error::Capacity { capacity })?;
+        placed += run.len() as u64;
+        options.advance(placed, placed)
+    })?;
+    Ok(filter)
+}
+
+/// [`Filter::contains_batch`] of who can ask for a key's memory without waiting for it.
+pub(super) fn contains_batch<F: Filter>(
+    filter: &F,
+    keys: &[KeyHash],
+    out: &mut [bool],
+    fetch: impl Fn(&F, KeyHash),
+) {
+    const LANES: usize = 32;
+    assert!(out.len() >= keys.len(), "`out` is shorter than `keys`");
+    for (keys, out) in keys.chunks(LANES).zip(out.chunks_mut(LANES)) {
+        keys.iter().for_each(|key| fetch(filter, *key));
+        for (key, out) in keys.iter().zip(out) {
+            *out = filter.contains(*key);
+        }
+    }
+}
+
+/// [`Insert::insert_batch`] of the same.
+pub(super) fn insert_batch<F: Insert>(
+    filter: &mut F,
+    keys: &[KeyHash],
+    fetch: impl Fn(&F, KeyHash),
+) -> Result<(), Full> {
+    const LANES: usize = 16;
+    for (chunk, keys) in keys.chunks(LANES).enumerate() {
+        keys.iter().for_each(|key| fetch(filter, *key));
+        for (index, key) in keys.iter().enumerate() {
+            filter.insert(*key).map_err(|full| full.after(chunk * LANES + index))?;
+        }
+    }
+    Ok(())
+}
+
+/// What two filters must have in common before their bits may be combined.
+pub(super) fn check_same<S: Shape>(a: &S, b: &S) -> Result<(), Error> {
+    if a == b { Ok(()) } else { Err(Error::Mismatch { what: "shape" }) }
+}
+
+/// The keys of a union, if they fit.
+pub(super) fn sum_of_keys(a: u64, b: u64, most: u64) -> Result<u64, Error> {
+    a.checked_add(b).filter(|sum| *sum <= most).ok_or(Error::Capacity { capacity: most })
+}
+
+/// A number of words as the machine counts them.
+pub(super) fn usize_words(words: u64) -> Result<usize, Error> {
+    usize::try_from(words).map_err(|_| Error::Memory { bytes: words.saturating_mul(8) })
+}
+
+/// The normalised dot product of two bit vectors.
+pub(super) fn cosine(a: &[u64], b: &[u64]) -> f64 {
+    let (ones_a, ones_b) = (tamis_bits::set::ones(a) as f64, tamis_bits::set::ones(b) as f64);
+    if ones_a == 0.0 || ones_b == 0.0 {
+        return f64::from(ones_a == ones_b);
+    }
+    tamis_bits::set::common(a, b) as f64 / (ones_a * ones_b).sqrt()
+}
+
+/// The mean of `of(n)` over the number `n` of balls in one of the places, when each ball falls in
+/// any of them.
+pub(super) fn binomial_mean(places: u64, balls: u64, of: impl Fn(u64) -> f64) -> f64 {
+    if places == 1 || balls == 0 {
+        return of(balls);
+    }
+    // Weights from the mean outwards, relative to the one there; far tails add nothing.
+    let (all, odds) = (balls as f64, 1.0 / (places as f64 - 1.0));
+    let start = balls / places;
+    let (mut sum, mut total) = (0.0, 0.0);
+    let (mut n, mut weight) = (start, 1.0);
+    while weight > 1e-18 && n <= balls {
+        (sum, total) = (sum + weight * of(n), total + weight);
+        weight *= (all - n as f64) / (n as f64 + 1.0) * odds;
+        n += 1;
+    }
+    (n, weight) = (start, 1.0);
+    while n > 0 && weight > 1e-18 {
+        weight *= n as f64 / ((all - n as f64 + 1.0) * odds);
+        n -= 1;
+        (sum, total) = (sum + weight * of(n), total + weight);
+    }
+    sum / total
+}

@@ -1,0 +1,99 @@
+//! The kinds of filter: numbers, names and capabilities, from the registry.
+
+use core::fmt;
+use core::str::FromStr;
+
+use crate::capability::{Capability, UnknownName};
+
+/// What the registry says about a kind.
+struct Entry {
+    name: &'static str,
+    paper: &'static str,
+    capabilities: &'static [Capability],
+}
+
+macro_rules! define_kind {
+    ($( $id:literal $file:ident $type:ident { $($can:ident)* } $paper:literal; )*) => {
+        /// A kind of filter.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        #[repr(u16)]
+        pub enum Kind { $(
+            #[doc = concat!("[`", stringify!($type), "`](crate::", stringify!($type), ")")]
+            $type = $id,
+        )* }
+
+        impl Kind {
+            /// All kinds, in the registry's order.
+            pub const ALL: &'static [Self] = &[ $( Self::$type, )* ];
+
+            fn entry(self) -> &'static Entry {
+                match self { $(
+                    Self::$type => &Entry {
+                        name: stringify!($file),
+                        paper: $paper,
+                        capabilities: &[ $( Capability::$can, )* ],
+                    },
+                )* }
+            }
+        }
+    };
+}
+
+crate::registry!(define_kind);
+
+impl Kind {
+    /// Returns its number in files.
+    pub fn id(self) -> u16 {
+        self as u16
+    }
+
+    /// Returns the kind with this number in files.
+    ///
+    /// # Errors
+    /// [`UnknownName`] if there is none.
+    pub fn from_id(id: u16) -> Result<Self, UnknownName> {
+        let found = Self::ALL.iter().find(|kind| kind.id() == id);
+        found.copied().ok_or_else(|| UnknownName::new("filter", id.to_string()))
+    }
+
+    /// Returns its name: that of its file, its module and its value on the command line.
+    pub fn name(self) -> &'static str {
+        self.entry().name
+    }
+
+    /// Returns the authors and years of the papers that describe it.
+    pub fn paper(self) -> &'static str {
+        self.entry().paper
+    }
+
+    /// Returns what it can do beyond answering queries.
+    pub fn capabilities(self) -> &'static [Capability] {
+        self.entry().capabilities
+    }
+
+    /// Returns whether it has this capability.
+    pub fn can(self, capability: Capability) -> bool {
+        self.capabilities().contains(&capability)
+    }
+
+    /// Returns whether building searches for a solution, which takes minutes from 10^5 keys on.
+    pub fn is_slow_to_build(self) -> bool {
+        matches!(self, Self::Sat)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Kind {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        let found = Self::ALL.iter().find(|kind| kind.name() == name);
+        found.copied().ok_or_else(|| UnknownName::new("filter", name))
+    }
+}
