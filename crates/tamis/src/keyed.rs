@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-use tamis_format::{Header, Limits, Reader, Writer};
+use tamis_format::{Header, KeyForms, Limits, Reader, Writer};
 
 use crate::error::{Error, Full};
 use crate::filter::{
@@ -367,6 +367,7 @@ impl<F: Stored> Keyed<F> {
             hash: self.hasher.id() as u16,
             keys: self.filter.keys(),
             seed: self.hasher.seed(),
+            key_forms: KeyForms::NONE,
         };
         (header, writer)
     }

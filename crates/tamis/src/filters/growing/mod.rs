@@ -449,7 +449,7 @@ impl Persist for Growing {
         let keys = fields.next(0..=MAX_KEYS, "keys of its first size")?;
         let fpr = f64::from_bits(fields.next(0..=f64::MAX.to_bits(), "false positive rate")?);
         let most = fields.next(0..=MAX_KEYS, "keys of its largest size")?;
-        let corrupt = |what| tamis_format::Error::Corrupt { at: 0, what };
+        let corrupt = |what| tamis_format::Error::corrupt(what);
         let shape = GrowingShape::new(keys, fpr, Some(most).filter(|most| *most > 0))
             .map_err(|_| corrupt("no such shape"))?;
         let segments = fields.next(shape.base()..=shape.most_segments(), "number of segments")?;
@@ -488,7 +488,7 @@ impl Persist for Growing {
     fn validate(&self) -> Result<(), Error> {
         self.in_order()
             .try_for_each(|(depth, segment)| segment.validate(self.layout(depth)))
-            .map_err(|what| tamis_format::Error::Corrupt { at: 0, what }.into())
+            .map_err(|what| tamis_format::Error::corrupt(what).into())
     }
 }
 
