@@ -1,6 +1,6 @@
 //! Words while many threads set bits in them.
 
-use std::sync::atomic::AtomicU64;
+use core::sync::atomic::AtomicU64;
 
 use crate::words::{OutOfMemory, Words};
 
@@ -11,7 +11,7 @@ pub struct AtomicWords(Words);
 impl AtomicWords {
     /// Takes the words over; those of a mapped file are copied.
     pub fn new(mut words: Words) -> Result<Self, OutOfMemory> {
-        words.own()?;
+        words.make_owned()?;
         Ok(Self(words))
     }
 
@@ -21,7 +21,7 @@ impl AtomicWords {
         let (ptr, len) = (self.0.as_ptr(), self.0.len());
         // SAFETY: the memory is ours alone (`new` saw to it), is never seen as plain words while
         // `self` lives, and `AtomicU64` has the layout and alignment of `u64` on 8-byte bounds.
-        unsafe { std::slice::from_raw_parts(ptr.cast::<AtomicU64>(), len) }
+        unsafe { core::slice::from_raw_parts(ptr.cast::<AtomicU64>(), len) }
     }
 
     /// The words, plain again.

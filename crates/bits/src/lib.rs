@@ -5,7 +5,7 @@
 //!
 //! | file | idea |
 //! | --- | --- |
-//! | `words.rs` | an array of `u64`, on cache lines, in memory of its own or in a mapped file |
+//! | `words/` | an array of `u64`, on cache lines, in memory of its own or in a shared buffer |
 //! | `atomic.rs` | the same words while many threads set bits in them |
 //! | `packed.rs` | integers of 1 to 64 bits, side by side in words |
 //! | `lanes.rs` | four of them at once |
@@ -18,6 +18,12 @@
 //! | `peel.rs` | a cell for each record: the graphs and the peeling behind the static kinds |
 //! | `prefetch.rs` | ask for a cache line before it is needed |
 //! | `simd/` | 256-bit split blocks, in AVX-512, AVX2 and portable twins |
+
+#![cfg_attr(not(feature = "std"), no_std)]
+
+extern crate alloc;
+#[cfg(all(test, not(feature = "std")))]
+extern crate std;
 
 mod atomic;
 pub mod band;
@@ -35,4 +41,7 @@ mod words;
 
 pub use atomic::AtomicWords;
 pub use prefetch::prefetch;
-pub use words::{LINE_BYTES, LINE_WORDS, Mapping, OutOfMemory, Words, each_le_chunk, lines};
+pub use words::{
+    BytesOwner, LINE_BYTES, LINE_WORDS, OutOfMemory, SharedBytes, TableMemory, Words, WordsBuilder,
+    as_le_bytes, each_le_chunk, lines, set_table_memory, table_memory,
+};

@@ -480,7 +480,7 @@ fn damage_of_any_kind_is_found() {
     newer[8] = 2;
     put(&newer);
     let message = sandbox.error("query f keys");
-    assert_eq!(message, "f: format version 2 is newer than 1, the newest read here");
+    assert_eq!(message, "f: format version 2 is not supported, the newest known is 1");
     let mut flipped = whole.clone();
     let last = flipped.len() - 9;
     flipped[last] ^= 1;

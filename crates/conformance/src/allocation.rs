@@ -90,8 +90,9 @@ pub fn memory_is_what_the_shape_states<F: Subject>() {
                     let (filter, built) = held(|| F::build(shape, members).expect("room"));
                     assert_eq!(built, stated, "built: {:?} with {keys} keys", filter.shape());
                     let file = bytes(&Keyed::new(hasher, filter));
-                    let (filter, read) =
-                        held(|| Keyed::<F>::read_from(&file[..], &Limits::default()).expect("sound"));
+                    let (filter, read) = held(|| {
+                        Keyed::<F>::read_from(&file[..], &Limits::default()).expect("sound")
+                    });
                     assert_eq!(read, stated, "read: {:?}", filter.filter().shape());
                 }
             }
@@ -112,8 +113,9 @@ fn memory_is_what_a_filter_says<F: Subject>() {
             let said = filter.figures().bytes;
             assert!((said..said + LISTS).contains(&built), "{built} bytes built, {said} said");
             let file = bytes(&Keyed::new(hasher, filter));
-            let (filter, read) =
-                held(|| Keyed::<AnyFilter>::read_from(&file[..], &Limits::default()).expect("sound"));
+            let (filter, read) = held(|| {
+                Keyed::<AnyFilter>::read_from(&file[..], &Limits::default()).expect("sound")
+            });
             let said = filter.filter().figures().bytes;
             assert!((said..said + LISTS).contains(&read), "{read} bytes read, {said} said");
         }

@@ -2,8 +2,8 @@
 
 use tamis::plan::solve;
 use tamis::{
-    BuildOptions, Capability, Error, Goal, HashId, KeyHash, KeyHasher, Keyed, Limits, Settings, Shape,
-    given,
+    BuildOptions, Capability, Error, Goal, HashId, KeyHash, KeyHasher, Keyed, Limits, Settings,
+    Shape, given,
 };
 
 use crate::keys::{Form, ORIGINS, extremes};
@@ -46,7 +46,8 @@ fn never_denied<F: Subject>(
     all(&filter, members, "after building");
     let filter = Keyed::new(hasher, filter);
     let written = bytes(&filter);
-    let read = Keyed::<F>::read_from(&written[..], &Limits::default()).expect("what was just written");
+    let read =
+        Keyed::<F>::read_from(&written[..], &Limits::default()).expect("what was just written");
     assert_eq!(read, filter);
     all(read.filter(), members, "after reading");
     if on_disk {

@@ -209,7 +209,8 @@ pub fn a_file_in_mid_window_goes_on<F: Subject + Window>() {
     for (at, key) in stream.iter().enumerate() {
         if at % 41 == 0 {
             let written = bytes(&Keyed::new(hasher, filter.clone()));
-            let read = Keyed::<F>::read_from(&written[..], &Limits::default()).expect("just written");
+            let read =
+                Keyed::<F>::read_from(&written[..], &Limits::default()).expect("just written");
             assert!(bytes(&read) == written, "other bytes the second time");
             let (_, mut read) = read.into_parts();
             let mut stayed = filter.clone();

@@ -142,7 +142,8 @@ pub(crate) fn read_shard<F: Stored>(
     if words[..2] != [generation, number as u64] {
         return Err("it is of another time or another part".into());
     }
-    let keyed = Keyed::<F>::read_from(file, &Limits::default()).map_err(|error| error.to_string())?;
+    let keyed =
+        Keyed::<F>::read_from(file, &Limits::default()).map_err(|error| error.to_string())?;
     if keyed.hasher() != hasher {
         return Err("it is of another dictionary".into());
     }

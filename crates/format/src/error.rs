@@ -1,78 +1,107 @@
-//! What can be wrong with a file.
+//! Why bytes are not a `.tamis` file.
 
-use std::fmt;
-use std::io;
+use core::fmt;
+
+use tamis_bits::OutOfMemory;
 
 /// Why bytes are not a `.tamis` file that this version reads.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The input could not be read, or the output not written.
-    Io(io::Error),
-    /// It does not begin as a `.tamis` file does.
+    /// Reading the input or writing the output failed.
+    #[cfg(feature = "std")]
+    Io(std::io::Error),
+    /// The bytes do not begin as a `.tamis` file does.
     Foreign,
-    /// It is of a later version of the format.
+    /// The file has a later version of the format.
     Version {
-        /// The file's.
+        /// The version of the file.
         found: u16,
-        /// The latest that is read here.
+        /// The latest version that this reader knows.
         newest: u16,
     },
-    /// It ends too early.
+    /// The bytes end too early.
     Truncated {
-        /// Bytes that the header promises.
+        /// The number of bytes needed, as far as the bytes at hand tell.
         expected: u64,
-        /// Bytes that there are.
+        /// The number of bytes at hand.
         found: u64,
     },
-    /// Something in it is not as it must be.
+    /// A value is not allowed, or contradicts another one.
     Corrupt {
-        /// The byte at which the wrong thing begins.
-        at: u64,
-        /// Which thing.
+        /// The byte at which the value begins, where it is known.
+        at: Option<u64>,
+        /// What is wrong.
         what: &'static str,
     },
-    /// It asks for more than the reader allows.
+    /// The file exceeds a limit of the reader.
     Limit {
-        /// Of what.
+        /// What is limited.
         what: &'static str,
-        /// How much.
+        /// How much of it the file has.
         asked: u64,
-        /// How much is allowed.
+        /// How much of it is allowed.
         most: u64,
     },
+    /// An allocation failed.
+    OutOfMemory {
+        /// The size of the allocation.
+        bytes: u64,
+    },
+}
+
+impl Error {
+    /// Returns [`Error::Corrupt`] without a place.
+    pub fn corrupt(what: &'static str) -> Self {
+        Self::Corrupt { at: None, what }
+    }
+
+    pub(crate) fn corrupt_at(at: u64, what: &'static str) -> Self {
+        Self::Corrupt { at: Some(at), what }
+    }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            #[cfg(feature = "std")]
             Self::Io(error) => write!(f, "{error}"),
             Self::Foreign => write!(f, "not a .tamis file"),
             Self::Version { found, newest } => {
-                write!(f, "format version {found} is newer than {newest}, the newest read here")
+                write!(f, "format version {found} is not supported, the newest known is {newest}")
             }
             Self::Truncated { expected, found } => {
                 write!(f, "truncated: {found} of {expected} bytes")
             }
-            Self::Corrupt { at, what } => write!(f, "corrupt at byte {at}: {what}"),
+            Self::Corrupt { at: Some(at), what } => write!(f, "corrupt at byte {at}: {what}"),
+            Self::Corrupt { at: None, what } => write!(f, "corrupt: {what}"),
             Self::Limit { what, asked, most } => {
-                write!(f, "{asked} {what} asked for, at most {most} allowed")
+                write!(f, "{asked} {what} exceed the limit of {most}")
             }
+            Self::OutOfMemory { bytes } => OutOfMemory { bytes: *bytes }.fmt(f),
         }
     }
 }
 
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+impl core::error::Error for Error {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
+            #[cfg(feature = "std")]
             Self::Io(error) => Some(error),
             _ => None,
         }
     }
 }
 
-impl From<io::Error> for Error {
-    fn from(error: io::Error) -> Self {
+#[cfg(feature = "std")]
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Self {
         Self::Io(error)
+    }
+}
+
+impl From<OutOfMemory> for Error {
+    fn from(error: OutOfMemory) -> Self {
+        Self::OutOfMemory { bytes: error.bytes }
     }
 }

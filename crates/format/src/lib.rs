@@ -5,7 +5,8 @@
 //!      1   version u16 │ kind u16 │ hash u16 │ sections u16
 //!      2   keys
 //!    3-4   seed
-//!    5-6   zero
+//!      5   forms of the keys: 1 text or bytes │ 2 integers │ 4 tuples; 0 not recorded
+//!      6   zero
 //!      7   xxh3-64 of words 0-6 and the table
 //!      8…  table: for each section its name (8 ASCII bytes), its words, its xxh3-64
 //!          zeros up to a multiple of 64 bytes
@@ -24,14 +25,28 @@
 //! [`Limits`] before memory is asked for, and it stays so when the checksums have been recomputed
 //! by somebody who means harm. `FORMAT.md` is the specification.
 
+#![cfg_attr(not(feature = "std"), no_std)]
+
+extern crate alloc;
+#[cfg(all(test, not(feature = "std")))]
+extern crate std;
+
+mod chunks;
 mod error;
 mod header;
+mod layout;
 mod reader;
+#[cfg(feature = "std")]
 mod save;
+#[cfg(test)]
+mod tests;
 mod writer;
 
+pub use chunks::ChunkReader;
 pub use error::Error;
-pub use header::{Header, MAGIC, Name, VERSION};
-pub use reader::{Fields, Limits, Reader};
+pub use header::{Header, KeyForms, MAGIC, Name, PEEK_BYTES, VERSION};
+pub use layout::{Limits, Peek, peek};
+pub use reader::{Fields, Reader};
+#[cfg(feature = "std")]
 pub use save::save;
-pub use writer::Writer;
+pub use writer::{Piece, Writer};

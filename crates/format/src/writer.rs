@@ -1,76 +1,346 @@
 //! Writing a container.
 
-use std::borrow::Cow;
-use std::io::{self, Write};
+use alloc::borrow::Cow;
+use alloc::vec;
+use alloc::vec::Vec;
 
-use crate::header::{ALIGN_BYTES, Header, MAX_SECTIONS, Name, checksum, padded};
+use tamis_bits::{LINE_BYTES, OutOfMemory, Words, as_le_bytes, lines};
 
-/// What follows one another in a section.
-type Pieces<'a> = Vec<Cow<'a, [u64]>>;
+use crate::header::{
+    ALIGN_BYTES, ENTRY_WORDS, HEADER_WORDS, Header, MAX_SECTIONS, Name, checksum, padded,
+};
 
-/// Collects a filter's sections, borrowed where they lie, and writes them out.
+/// Segments of a file below this size are copied together into one chunk.
+const SMALL: usize = 4096;
+/// The most that is copied into one chunk.
+const MAX_COPIED: usize = 1 << 16;
+
+/// A contiguous part of a section.
+#[derive(Debug)]
+pub struct Piece<'a>(Source<'a>);
+
+#[derive(Debug)]
+enum Source<'a> {
+    Words(&'a Words),
+    Slice(Cow<'a, [u64]>),
+}
+
+impl<'a> From<&'a Words> for Piece<'a> {
+    fn from(words: &'a Words) -> Self {
+        Self(Source::Words(words))
+    }
+}
+
+impl<'a> From<&'a [u64]> for Piece<'a> {
+    fn from(words: &'a [u64]) -> Self {
+        Self(Source::Slice(words.into()))
+    }
+}
+
+impl From<Vec<u64>> for Piece<'_> {
+    fn from(words: Vec<u64>) -> Self {
+        Self(Source::Slice(words.into()))
+    }
+}
+
+impl Piece<'_> {
+    fn words(&self) -> &[u64] {
+        match &self.0 {
+            Source::Words(words) => words,
+            Source::Slice(words) => words,
+        }
+    }
+
+    fn heap_bytes(&self) -> u64 {
+        match &self.0 {
+            Source::Words(words) => words.heap_bytes(),
+            Source::Slice(words) => size_of_val(&words[..]) as u64,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Section<'a> {
+    name: Name,
+    pieces: Vec<Piece<'a>>,
+}
+
+impl Section<'_> {
+    pub(crate) fn name(&self) -> Name {
+        self.name
+    }
+
+    /// Returns the length of the section in words.
+    fn len(&self) -> u64 {
+        self.pieces.iter().map(|piece| piece.words().len() as u64).sum()
+    }
+
+    /// Returns the number of zero bytes after the section.
+    fn padding(&self) -> u64 {
+        self.padded_bytes().saturating_sub(self.len().saturating_mul(8))
+    }
+
+    /// Returns the length in bytes up to the next section.
+    pub(crate) fn padded_bytes(&self) -> u64 {
+        lines(self.len()).saturating_mul(LINE_BYTES as u64)
+    }
+
+    /// Returns the words of the section: an array in a shared buffer as it is, others copied.
+    pub(crate) fn to_words(&self) -> Result<Words, OutOfMemory> {
+        match &self.pieces[..] {
+            [Piece(Source::Words(words))] => words.try_clone(),
+            [piece] => Words::copy_of(piece.words()),
+            pieces => {
+                let bytes = self.len().saturating_mul(8);
+                let len = usize::try_from(self.len()).map_err(|_| OutOfMemory { bytes })?;
+                let mut words = Words::zeroed(len)?;
+                let mut rest = words.to_mut();
+                for piece in pieces {
+                    let from = piece.words();
+                    let (to, after) = rest.split_at_mut(from.len());
+                    to.copy_from_slice(from);
+                    rest = after;
+                }
+                Ok(words)
+            }
+        }
+    }
+}
+
+/// Collects the sections of a filter, borrowed where they lie, and writes them.
+///
+/// # Examples
+/// ```
+/// use tamis_bits::Words;
+/// use tamis_format::{Header, KeyForms, Limits, Name, Reader, Writer};
+///
+/// const BITS: Name = Name::new("bits");
+/// let words = Words::copy_of(&[1, 2, 3])?;
+/// let mut writer = Writer::new();
+/// writer.shape(&[192]);
+/// writer.words(BITS, &words);
+/// let header = Header { kind: 3, hash: 1, keys: 6, seed: [0, 0], key_forms: KeyForms::BYTES };
+/// let bytes = writer.to_vec(&header)?;
+/// assert_eq!(bytes.len() as u64, writer.serialized_len());
+///
+/// let mut reader = Reader::from_bytes(&bytes, &Limits::default())?;
+/// reader.verify()?;
+/// let bits = reader.shape()?.next(1..=1000, "number of bits")?;
+/// assert_eq!(reader.words(BITS, bits / 64)?, words);
+/// # Ok::<(), tamis_format::Error>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct Writer<'a> {
-    sections: Vec<(Name, Pieces<'a>)>,
+    sections: Vec<Section<'a>>,
 }
 
 impl<'a> Writer<'a> {
-    /// A container without sections.
+    /// Makes a container without sections.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The filter's geometry, before its other sections. A filter that is part of another comes
-    /// after all that is the other's own, with a shape of its own.
+    /// Appends the parameters of a filter, which precede its other sections. A filter that is part
+    /// of another one follows all sections of the other and has a shape of its own.
+    ///
+    /// # Panics
+    /// Panics if the container has 16 sections already, as the other methods do that append one.
     pub fn shape(&mut self, fields: &[u64]) {
-        self.sections.push((Name::SHAPE, vec![Cow::Owned(fields.to_vec())]));
+        self.push(Name::SHAPE, vec![fields.to_vec().into()]);
     }
 
-    /// An array.
-    pub fn words(&mut self, name: Name, words: &'a [u64]) {
-        self.pieces(name, [Cow::Borrowed(words)]);
+    /// Appends an array.
+    pub fn words(&mut self, name: Name, words: &'a Words) {
+        self.push(name, vec![words.into()]);
     }
 
-    /// An array that lies in several places.
-    pub fn pieces(&mut self, name: Name, pieces: impl IntoIterator<Item = Cow<'a, [u64]>>) {
-        debug_assert!(self.sections.len() < usize::from(MAX_SECTIONS));
-        self.sections.push((name, pieces.into_iter().collect()));
+    /// Appends an array that is not in [`Words`]. It counts as heap memory.
+    pub fn slice(&mut self, name: Name, words: &'a [u64]) {
+        self.push(name, vec![words.into()]);
     }
 
-    /// Writes everything, in order, without seeking.
-    pub fn write(&self, header: &Header, out: &mut impl Write) -> io::Result<()> {
-        let count = u16::try_from(self.sections.len()).map_err(io::Error::other)?;
-        let first = header.words(count);
+    /// Appends an array that lies in several places.
+    pub fn pieces(&mut self, name: Name, pieces: impl IntoIterator<Item = Piece<'a>>) {
+        self.push(name, pieces.into_iter().collect());
+    }
+
+    fn push(&mut self, name: Name, pieces: Vec<Piece<'a>>) {
+        let room = self.sections.len() < usize::from(MAX_SECTIONS);
+        assert!(room, "a container has at most {MAX_SECTIONS} sections");
+        self.sections.push(Section { name, pieces });
+    }
+
+    pub(crate) fn sections(&self) -> &[Section<'a>] {
+        &self.sections
+    }
+
+    fn tables(&self) -> impl Iterator<Item = &Piece<'a>> {
+        let tables = self.sections.iter().filter(|section| section.name != Name::SHAPE);
+        tables.flat_map(|section| &section.pieces)
+    }
+
+    /// Returns the bytes of memory that the allocator holds for all sections but shapes. Arrays in
+    /// shared buffers count as 0.
+    pub fn heap_bytes(&self) -> u64 {
+        self.tables().map(Piece::heap_bytes).sum()
+    }
+
+    /// Returns the bytes of all sections but shapes, wherever they lie, in whole cache lines of 64
+    /// bytes for each array.
+    pub fn table_bytes(&self) -> u64 {
+        let lines: u64 = self.tables().map(|piece| lines(piece.words().len() as u64)).sum();
+        lines.saturating_mul(LINE_BYTES as u64)
+    }
+
+    /// Returns the length of the file in bytes.
+    pub fn serialized_len(&self) -> u64 {
+        let sections: u64 = self.sections.iter().map(Section::padded_bytes).sum();
+        self.preamble_len().saturating_add(sections)
+    }
+
+    /// Returns the length of the header and the table with their padding.
+    pub(crate) fn preamble_len(&self) -> u64 {
+        let words = HEADER_WORDS.saturating_add(ENTRY_WORDS.saturating_mul(self.sections.len()));
+        lines(words as u64).saturating_mul(LINE_BYTES as u64)
+    }
+
+    /// Writes the file in order, without seeking.
+    ///
+    /// # Errors
+    /// Returns the errors of `out`.
+    #[cfg(feature = "std")]
+    pub fn write(&self, header: &Header, out: &mut impl std::io::Write) -> std::io::Result<()> {
+        self.chunks(header, usize::MAX).try_for_each(|chunk| out.write_all(&chunk))
+    }
+
+    /// Returns the file as bytes.
+    ///
+    /// # Errors
+    /// Returns [`OutOfMemory`] if the allocation fails.
+    pub fn to_vec(&self, header: &Header) -> Result<Vec<u8>, OutOfMemory> {
+        let error = OutOfMemory { bytes: self.serialized_len() };
+        let mut bytes = Vec::new();
+        let len = usize::try_from(error.bytes).map_err(|_| error)?;
+        bytes.try_reserve_exact(len).map_err(|_| error)?;
+        self.chunks(header, usize::MAX).for_each(|chunk| bytes.extend_from_slice(&chunk));
+        Ok(bytes)
+    }
+
+    /// Returns the file in chunks of 1 to `max_bytes` bytes (0 counts as 1). On a little-endian
+    /// machine chunks are borrowed from the sections; only segments below 4 KiB are copied
+    /// together.
+    pub fn chunks<'w>(
+        &'w self,
+        header: &Header,
+        max_bytes: usize,
+    ) -> impl Iterator<Item = Cow<'w, [u8]>> + use<'w, 'a> {
+        let preamble = Segment::Words(Cow::Owned(self.preamble(header)));
+        let sections = self.sections.iter().flat_map(|section| {
+            let pieces = section.pieces.iter().map(|piece| Segment::Words(piece.words().into()));
+            pieces.chain([Segment::Zeros(usize::try_from(section.padding()).unwrap_or(0))])
+        });
+        let segments = [preamble].into_iter().chain(sections);
+        Chunks { segments, current: None, at: 0, max: max_bytes.max(1) }
+    }
+
+    /// Returns the header and the table with their padding.
+    fn preamble(&self, header: &Header) -> Vec<u64> {
+        // `push` asserts that the number of sections fits.
+        let first = header.words(u16::try_from(self.sections.len()).unwrap_or(MAX_SECTIONS));
         let table: Vec<u64> = self
             .sections
             .iter()
-            .flat_map(|(name, pieces)| {
-                let words = pieces.iter().map(|piece| &**piece);
-                [u64::from_le_bytes(name.0), len(pieces), checksum(words)]
+            .flat_map(|section| {
+                let words = section.pieces.iter().map(Piece::words);
+                [u64::from_le_bytes(section.name.0), section.len(), checksum(words)]
             })
             .collect();
-        put(out, &first)?;
-        put(out, &[checksum([&first[..], &table])])?;
-        put(out, &table)?;
-        pad(out, table.len() as u64)?;
-        for (_, pieces) in &self.sections {
-            pieces.iter().try_for_each(|words| put(out, words))?;
-            pad(out, len(pieces))?;
-        }
-        Ok(())
+        let mut words = first.to_vec();
+        words.push(checksum([&first[..], &table]));
+        words.extend(table);
+        let len = padded(words.len() as u64).and_then(|len| usize::try_from(len).ok());
+        words.resize(len.unwrap_or(words.len()), 0);
+        words
     }
 }
 
-fn len(pieces: &Pieces<'_>) -> u64 {
-    pieces.iter().map(|words| words.len() as u64).sum()
+static ZEROS: [u8; ALIGN_BYTES] = [0; ALIGN_BYTES];
+
+/// A part of a file that lies in one place.
+enum Segment<'w> {
+    Words(Cow<'w, [u64]>),
+    Zeros(usize),
 }
 
-fn put(out: &mut impl Write, words: &[u64]) -> io::Result<()> {
-    tamis_bits::each_le_chunk(words, |bytes| out.write_all(bytes))
+impl<'w> Segment<'w> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Words(words) => size_of_val(&words[..]),
+            Self::Zeros(len) => *len,
+        }
+    }
+
+    /// Returns the bytes from `at` to `end` if they can be borrowed.
+    fn borrow(&self, at: usize, end: usize) -> Option<&'w [u8]> {
+        match self {
+            Self::Words(Cow::Borrowed(words)) => as_le_bytes(words)?.get(at..end),
+            Self::Words(Cow::Owned(_)) => None,
+            Self::Zeros(_) => ZEROS.get(at..end),
+        }
+    }
+
+    /// Appends the bytes from `at` to `end` to `to`.
+    fn copy(&self, at: usize, end: usize, to: &mut Vec<u8>) {
+        if let Some(bytes) = self.borrow(at, end) {
+            to.extend_from_slice(bytes);
+        } else if let Self::Words(words) = self {
+            let words = words.get(at / 8..end.div_ceil(8)).unwrap_or(&[]);
+            let bytes = words.iter().flat_map(|word| word.to_le_bytes());
+            to.extend(bytes.skip(at % 8).take(end.saturating_sub(at)));
+        }
+    }
 }
 
-fn pad(out: &mut impl Write, written: u64) -> io::Result<()> {
-    let zeros = [0; ALIGN_BYTES];
-    let missing = padded(written).unwrap_or(written).saturating_sub(written).saturating_mul(8);
-    out.write_all(zeros.get(..usize::try_from(missing).unwrap_or(0)).unwrap_or(&[]))
+struct Chunks<'w, S> {
+    segments: S,
+    current: Option<Segment<'w>>,
+    /// The bytes of the current segment that were returned.
+    at: usize,
+    max: usize,
+}
+
+impl<'w, S: Iterator<Item = Segment<'w>>> Iterator for Chunks<'w, S> {
+    type Item = Cow<'w, [u8]>;
+
+    fn next(&mut self) -> Option<Cow<'w, [u8]>> {
+        let (mut copied, room) = (Vec::new(), self.max.min(MAX_COPIED));
+        while copied.len() < room {
+            let Some(segment) = &self.current else {
+                self.current = self.segments.next();
+                self.at = 0;
+                if self.current.is_none() {
+                    break;
+                }
+                continue;
+            };
+            let rest = segment.len().saturating_sub(self.at);
+            let end = self.at.saturating_add(rest.min(self.max));
+            if rest >= SMALL.min(self.max)
+                && let Some(bytes) = segment.borrow(self.at, end)
+            {
+                if copied.is_empty() {
+                    self.at = end;
+                    return Some(Cow::Borrowed(bytes));
+                }
+                break;
+            }
+            let end = self.at.saturating_add(rest.min(room.saturating_sub(copied.len())));
+            segment.copy(self.at, end, &mut copied);
+            self.at = end;
+            if end == segment.len() {
+                self.current = None;
+            }
+        }
+        (!copied.is_empty()).then_some(Cow::Owned(copied))
+    }
 }

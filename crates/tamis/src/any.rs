@@ -423,6 +423,10 @@ impl Persist for AnyFilter {
     fn bytes(&self) -> u64 {
         dispatch!(self, filter => filter.bytes())
     }
+
+    fn heap_bytes(&self) -> u64 {
+        dispatch!(self, filter => filter.heap_bytes())
+    }
 }
 
 /// Returns the accessor's filter, or [`Error::Unsupported`].

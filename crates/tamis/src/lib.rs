@@ -42,6 +42,7 @@
 mod any;
 mod builder;
 mod capability;
+mod container;
 mod error;
 pub mod filters;
 mod gather;
@@ -61,6 +62,7 @@ mod traits;
 pub use any::{AnyFilter, BuildDenyingFn, BuildMapFn, Registered};
 pub use builder::Builder;
 pub use capability::{Capability, UnknownName};
+pub use container::{Container, FileInfo, peek};
 pub use error::{Error, ErrorKind, Full};
 pub use filters::*;
 pub use hash::{HashId, Key, KeyHash, KeyHasher, Probes};
@@ -72,7 +74,10 @@ pub use settings::{Setting, SettingValue, Settings};
 pub use shape::{Figures, Goal, Shape};
 pub use sizing::Sizing;
 pub use source::{EntrySource, Hashes, KeySource};
-pub use tamis_format::{Error as FileError, Header, KeyForms, Limits, Name, Reader, Writer};
+pub use tamis_bits::{BytesOwner, TableMemory, set_table_memory, table_memory};
+pub use tamis_format::{
+    ChunkReader, Error as FileError, Header, KeyForms, Limits, Name, Reader, Writer,
+};
 pub use traits::{
     Adapt, Build, BuildMap, Count, Deny, Filter, Grow, Insert, Map, Merge, Overfill, Persist,
     Remove, Repair, SetOps, Static, Window, given,

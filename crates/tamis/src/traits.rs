@@ -431,4 +431,11 @@ pub trait Persist: Filter + Sized {
         self.write(&mut writer);
         writer.table_bytes()
     }
+
+    /// Returns the bytes that the allocator holds for the tables now: 0 for a mapped file.
+    fn heap_bytes(&self) -> u64 {
+        let mut writer = Writer::new();
+        self.write(&mut writer);
+        writer.heap_bytes()
+    }
 }

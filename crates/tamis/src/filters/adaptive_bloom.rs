@@ -506,7 +506,7 @@ impl Persist for AdaptiveBloom {
         for cells in std::iter::once(&self.now).chain(self.next.as_ref().map(|next| &next.0)) {
             to.words(BITS, &cells.bits);
             to.words(MARKS, cells.marks.table());
-            to.words(STATE, &cells.state);
+            to.slice(STATE, &cells.state);
         }
     }
 
@@ -556,7 +556,7 @@ impl Persist for AdaptiveBloom {
     }
 
     fn validate(&self) -> Result<(), Error> {
-        let corrupt = |what| Err(tamis_format::Error::Corrupt { at: 0, what }.into());
+        let corrupt = |what| Err(tamis_format::Error::corrupt(what).into());
         let end = self.shape.bits();
         for cells in std::iter::once(&self.now).chain(self.next.as_ref().map(|next| &next.0)) {
             if !set::ends_at(&cells.bits, end) {

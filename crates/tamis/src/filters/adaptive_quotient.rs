@@ -343,7 +343,7 @@ impl Persist for AdaptiveQuotient {
     fn write<'a>(&'a self, to: &mut Writer<'a>) {
         to.shape(&[self.shape.keys, self.shape.marks, self.marks.slots()]);
         to.words(MARKS, self.marks.table());
-        to.words(STATE, &self.state);
+        to.slice(STATE, &self.state);
         self.table.write(to);
     }
 
@@ -372,7 +372,7 @@ impl Persist for AdaptiveQuotient {
     fn validate(&self) -> Result<(), Error> {
         if !self.marks.is_sound() {
             let what = "a mark cannot be found";
-            return Err(tamis_format::Error::Corrupt { at: 0, what }.into());
+            return Err(tamis_format::Error::corrupt(what).into());
         }
         self.table.validate()
     }

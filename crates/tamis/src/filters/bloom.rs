@@ -344,7 +344,7 @@ impl Persist for Bloom {
         if set::ends_at(&self.words, self.shape.bits) {
             return Ok(());
         }
-        Err(tamis_format::Error::Corrupt { at: 0, what: "bits are set past the end" }.into())
+        Err(tamis_format::Error::corrupt("bits are set past the end").into())
     }
 }
 

@@ -516,8 +516,7 @@ impl Persist for BloomG {
         if u128::from(set::ones(&self.words)) <= most {
             return Ok(());
         }
-        Err(tamis_format::Error::Corrupt { at: 0, what: "more bits are set than its keys can set" }
-            .into())
+        Err(tamis_format::Error::corrupt("more bits are set than its keys can set").into())
     }
 }
 

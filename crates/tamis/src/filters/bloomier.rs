@@ -324,7 +324,7 @@ impl Map for Bloomier {
             return Ok(Some(std::mem::replace(listed, value)));
         }
         let Some(at) = self.value_at(&self.cells.place(key.hi)) else { return Ok(None) };
-        self.cells.table.own()?;
+        self.cells.table.make_owned()?;
         let old = self.read(at);
         packed::set_at(self.cells.table.to_mut(), bits, at, value);
         Ok(Some(old))

@@ -351,7 +351,7 @@ impl Persist for CountingBloom {
     }
 
     fn validate(&self) -> Result<(), Error> {
-        let corrupt = |what| Err(tamis_format::Error::Corrupt { at: 0, what }.into());
+        let corrupt = |what| Err(tamis_format::Error::corrupt(what).into());
         let CountingBloomShape { counters, width, .. } = self.shape;
         if !set::ends_at(&self.shadow, counters)
             || !set::ends_at(&self.counters, counters * u64::from(width))

@@ -343,7 +343,7 @@ impl Persist for HashCompaction {
     }
 
     fn validate(&self) -> Result<(), Error> {
-        let corrupt = |what| Err(tamis_format::Error::Corrupt { at: 0, what }.into());
+        let corrupt = |what| Err(tamis_format::Error::corrupt(what).into());
         let end = self.shape.all_slots();
         if !set::ends_at(&self.table, end * u64::from(self.shape.width)) {
             return corrupt("bits are set past the end");

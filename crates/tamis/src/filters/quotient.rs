@@ -458,7 +458,7 @@ impl Persist for Quotient {
 
     /// What it lists must ascend, and make this very table again.
     fn validate(&self) -> Result<(), Error> {
-        let corrupt = |what| Err(tamis_format::Error::Corrupt { at: 0, what }.into());
+        let corrupt = |what| Err(tamis_format::Error::corrupt(what).into());
         if !set::ends_at(&self.table, self.shape.slots() * u64::from(self.shape.width())) {
             return corrupt("bits are set past the end");
         }

@@ -360,7 +360,7 @@ impl Persist for RemovableSpectralBloom {
     }
 
     fn validate(&self) -> Result<(), Error> {
-        let corrupt = |what| Err(tamis_format::Error::Corrupt { at: 0, what }.into());
+        let corrupt = |what| Err(tamis_format::Error::corrupt(what).into());
         let RemovableSpectralBloomShape { field, buckets } = &self.shape;
         let slots = buckets * BUCKET;
         if !set::ends_at(&self.counters, field.counters * u64::from(field.width))

@@ -626,7 +626,7 @@ impl Persist for Ribbon {
     }
 
     fn validate(&self) -> Result<(), Error> {
-        let corrupt = |what| Err(tamis_format::Error::Corrupt { at: 0, what }.into());
+        let corrupt = |what| Err(tamis_format::Error::corrupt(what).into());
         let cut_bits = self.shape.cut_slots() / BUCKET * u64::from(CUT_BITS);
         if !tamis_bits::set::ends_at(&self.cuts, cut_bits) {
             return corrupt("bits are set past the end");

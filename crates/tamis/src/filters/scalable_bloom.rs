@@ -266,7 +266,7 @@ impl Persist for ScalableBloom {
             fields.extend([stage.bits, stage.probes.into()]);
         }
         to.shape(&fields);
-        to.pieces(BITS, self.stages.iter().map(|(_, words)| words[..].into()));
+        to.pieces(BITS, self.stages.iter().map(|(_, words)| words.into()));
     }
 
     fn read(from: &mut Reader) -> Result<Self, Error> {
@@ -275,7 +275,7 @@ impl Persist for ScalableBloom {
         let keys = fields.next(0..=MAX_KEYS, "keys of its first stage")?;
         let fpr = f64::from_bits(fields.next(0..=f64::MAX.to_bits(), "false positive rate")?);
         let tightening = fields.next(50..=99, "percent of a rate")?;
-        let corrupt = |what| Error::from(tamis_format::Error::Corrupt { at: 0, what });
+        let corrupt = |what| Error::from(tamis_format::Error::corrupt(what));
         let shape =
             ScalableBloomShape::new(keys, fpr, tightening).map_err(|_| corrupt("no such shape"))?;
         let (mut stages, mut room, mut words) = (Vec::new(), 0u64, 0u64);
@@ -312,8 +312,7 @@ impl Persist for ScalableBloom {
         {
             return Ok(());
         }
-        Err(tamis_format::Error::Corrupt { at: 0, what: "bits are set, though no key is in" }
-            .into())
+        Err(tamis_format::Error::corrupt("bits are set, though no key is in").into())
     }
 }
 

@@ -343,7 +343,7 @@ impl Persist for SpectralBloom {
     }
 
     fn validate(&self) -> Result<(), Error> {
-        let corrupt = |what| Err(tamis_format::Error::Corrupt { at: 0, what }.into());
+        let corrupt = |what| Err(tamis_format::Error::corrupt(what).into());
         let field = &self.shape.0;
         if !set::ends_at(&self.counters, field.counters * u64::from(field.width)) {
             return corrupt("bits are set past the end");

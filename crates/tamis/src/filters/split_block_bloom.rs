@@ -326,8 +326,7 @@ impl Persist for SplitBlockBloom {
         if self.words.as_chunks().0.iter().all(|block| matches!(empty_lanes(block), 0 | 8)) {
             return Ok(());
         }
-        Err(tamis_format::Error::Corrupt { at: 0, what: "a block has keys in some lanes only" }
-            .into())
+        Err(tamis_format::Error::corrupt("a block has keys in some lanes only").into())
     }
 }
 

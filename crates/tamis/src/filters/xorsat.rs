@@ -603,7 +603,7 @@ impl Persist for XorSat {
     }
 
     fn validate(&self) -> Result<(), Error> {
-        let corrupt = |what| Err(tamis_format::Error::Corrupt { at: 0, what }.into());
+        let corrupt = |what| Err(tamis_format::Error::corrupt(what).into());
         let places = &self.places;
         let (bits, width) = (places.bits + SEED_BITS, self.shape.width as usize);
         if !tamis_bits::set::ends_at(&places.words, (places.blocks + 1) * u64::from(bits)) {

@@ -1,57 +1,135 @@
-//! Saving, opening, and bytes in memory.
+//! Saving, opening, and bytes in memory: the same bytes everywhere.
 
+use std::borrow::Cow;
 use std::io::{Read, Write};
 use std::path::Path;
+use std::sync::Arc;
 
-use tamis_format::{Header, Limits, Reader, Writer};
+use tamis_bits::{BytesOwner, SharedBytes};
+use tamis_format::{Limits, Reader};
 
 use super::Keyed;
+use crate::container::Container;
 use crate::error::Error;
 use crate::hash::{HashId, KeyHasher};
+use crate::kind::Kind;
 use crate::traits::Persist;
 
 impl<F: Persist> Keyed<F> {
-    /// Writes a `.tamis` file: whole, or not at all.
+    fn container(&self) -> Container<'_> {
+        Container::new(&self.hasher, self.forms, &self.filter)
+    }
+
+    /// Writes a `.tamis` file, whole or not at all: see [`Container::save`].
+    ///
+    /// # Errors
+    /// [`Error::File`] if that fails; an older file is then as it was.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), Error> {
-        let (header, writer) = self.container();
-        tamis_format::save(path.as_ref(), |mut out| writer.write(&header, &mut out))
-            .map_err(|error| Error::File(error.into()))
+        self.container().save(path)
     }
 
-    /// Writes the bytes of a `.tamis` file.
+    /// Writes the bytes of a `.tamis` file to `out`.
+    ///
+    /// # Errors
+    /// [`Error::File`] if `out` fails.
     pub fn write_to(&self, out: &mut impl Write) -> Result<(), Error> {
-        let (header, writer) = self.container();
-        writer.write(&header, out).map_err(|error| Error::File(error.into()))
+        self.container().write_to(out)
     }
 
-    /// Maps a `.tamis` file.
+    /// Returns the bytes of a `.tamis` file.
+    ///
+    /// ```
+    /// use tamis::{AnyFilter, Cuckoo, Keyed};
+    /// let mut seen = Keyed::<Cuckoo>::with_capacity(1000, 0.01)?;
+    /// seen.insert("apple")?;
+    /// let again = Keyed::<AnyFilter>::from_bytes(&seen.to_bytes()?)?;
+    /// assert!(again.contains("apple"));
+    /// # Ok::<_, tamis::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if the allocation fails.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
+        self.container().to_bytes()
+    }
+
+    /// Hands `each` the bytes of a `.tamis` file in chunks of at most `max_bytes`: see
+    /// [`Container::chunks`].
+    ///
+    /// # Errors
+    /// The first error of `each`.
+    pub fn write_chunks<E>(
+        &self,
+        max_bytes: usize,
+        each: impl FnMut(Cow<'_, [u8]>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.container().chunks(max_bytes).try_for_each(each)
+    }
+
+    /// Returns the length of the filter's `.tamis` file in bytes, without writing it.
+    pub fn serialized_len(&self) -> u64 {
+        self.container().serialized_len()
+    }
+
+    /// Returns the bytes that the allocator holds for the filter's tables now: 0 if the filter is mapped.
+    pub fn heap_bytes(&self) -> u64 {
+        self.filter.heap_bytes()
+    }
+
+    /// Returns the size of the filter's tables in bytes as they are now.
+    pub fn bytes(&self) -> u64 {
+        self.filter.bytes()
+    }
+
+    /// Maps a `.tamis` file and answers from it without a copy. It does not check the checksums of the
+    /// tables, so it is instant at any size: see [`Keyed::open_verified`].
+    ///
+    /// # Errors
+    /// [`Error::File`] names what is wrong with the file.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         Self::from_reader(Reader::open(path.as_ref(), &Limits::default())?)
     }
 
-    /// As [`Keyed::open`], after checking every byte.
+    /// Maps a `.tamis` file as [`Keyed::open`] does, after checking every byte.
+    ///
+    /// # Errors
+    /// [`Error::File`] names what is wrong with the file.
     pub fn open_verified(path: impl AsRef<Path>) -> Result<Self, Error> {
         Self::verified(Reader::open(path.as_ref(), &Limits::default())?)
     }
 
-    /// Reads and checks the bytes of a `.tamis` file.
+    /// Reads a `.tamis` file of at most `limits` from `input`, and checks every byte.
+    ///
+    /// # Errors
+    /// [`Error::File`] names what is wrong with the bytes.
     pub fn read_from(input: impl Read, limits: &Limits) -> Result<Self, Error> {
         Self::verified(Reader::read(input, limits)?)
     }
 
-    fn container(&self) -> (Header, Writer<'_>) {
-        let mut writer = Writer::new();
-        self.filter.write(&mut writer);
-        let header = Header {
-            kind: self.filter.sealed_kind().id(),
-            hash: self.hasher.id() as u16,
-            keys: self.filter.len(),
-            seed: self.hasher.seed(),
-        };
-        (header, writer)
+    /// Copies a filter from the bytes of a `.tamis` file, and checks every byte.
+    ///
+    /// # Errors
+    /// [`Error::File`] names what is wrong with the bytes.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
+        Self::verified(Reader::from_bytes(bytes, &Limits { bytes: bytes.len() as u64 })?)
     }
 
-    fn verified(reader: Reader) -> Result<Self, Error> {
+    /// Answers from the bytes of a `.tamis` file in a shared buffer, such as one of another language,
+    /// without a copy if the buffer is aligned to 8 bytes. It does not check the checksums of the tables.
+    ///
+    /// # Errors
+    /// [`Error::File`] names what is wrong with the bytes.
+    pub fn from_shared(owner: Arc<BytesOwner>) -> Result<Self, Error> {
+        let bytes = SharedBytes::new(owner);
+        Self::from_reader(Reader::from_shared(&bytes, &Limits { bytes: bytes.len() as u64 })?)
+    }
+
+    /// Takes the filter of a reader, such as that of a [`ChunkReader`](crate::ChunkReader), and checks
+    /// every byte.
+    ///
+    /// # Errors
+    /// [`Error::File`] names what is wrong with the bytes.
+    pub fn verified(reader: Reader) -> Result<Self, Error> {
         reader.verify()?;
         let keyed = Self::from_reader(reader)?;
         keyed.filter.validate()?;
@@ -61,11 +139,34 @@ impl<F: Persist> Keyed<F> {
     fn from_reader(mut reader: Reader) -> Result<Self, Error> {
         let header = *reader.header();
         let hasher = KeyHasher::new(HashId::from_id(header.hash)?, header.seed);
-        if !F::accepts(crate::kind::Kind::from_id(header.kind)?) {
+        if !F::accepts(Kind::from_id(header.kind)?) {
             return Err(Error::Mismatch { what: "kind" });
         }
         let filter = F::read(&mut reader)?;
         reader.finish()?;
-        Ok(Self::new(hasher, filter))
+        Ok(Self { hasher, forms: header.key_forms, filter })
+    }
+
+    /// Clones the filter. Unlike [`Clone`], it returns an error if memory runs out. A mapped filter stays
+    /// mapped.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if the allocation fails.
+    pub fn try_clone(&self) -> Result<Self, Error> {
+        let filter = self.container().try_clone()?;
+        Ok(Self { hasher: self.hasher, forms: self.forms, filter })
+    }
+
+    /// Copies a mapped filter into memory of its own, which the first change to it would do otherwise, and
+    /// panic if memory ran out. Call it before you change a filter that is mapped or shared.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if the allocation fails; the filter is then unchanged.
+    pub fn make_owned(&mut self) -> Result<(), Error> {
+        if self.heap_bytes() < self.bytes() {
+            let bytes = self.to_bytes()?;
+            *self = Self::from_reader(Reader::from_bytes(&bytes, &Limits::default())?)?;
+        }
+        Ok(())
     }
 }

@@ -601,7 +601,7 @@ impl Persist for Broom {
     }
 
     fn validate(&self) -> Result<(), Error> {
-        let corrupt = |what| Error::from(tamis_format::Error::Corrupt { at: 0, what });
+        let corrupt = |what| Error::from(tamis_format::Error::corrupt(what));
         let mut len = self.yard.check().map_err(corrupt)?;
         if let Some(moving) = &self.moving {
             len += moving.to.check().map_err(corrupt)?;

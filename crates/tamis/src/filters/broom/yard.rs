@@ -424,7 +424,7 @@ impl Yard {
         to.words(FAR, &self.far);
         to.words(OVERFLOW, self.outside.overflow());
         to.words(STASH, self.outside.stash());
-        to.words(SWEEP, &self.sweep);
+        to.slice(SWEEP, &self.sweep);
     }
 
     /// Reads the sections of a shape, with so many entries of the stash.

@@ -504,7 +504,7 @@ impl Table {
 
     /// What no table could hold.
     pub(in crate::filters) fn validate(&self) -> Result<(), Error> {
-        let corrupt = |what| Err(tamis_format::Error::Corrupt { at: 0, what }.into());
+        let corrupt = |what| Err(tamis_format::Error::corrupt(what).into());
         let end = self.part << self.layout.shard_bits;
         let bits = self.layout.cells * u64::from(self.layout.width);
         let is_sound = |part: &[u64]| match self.layout.squeezed() {

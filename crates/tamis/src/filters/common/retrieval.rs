@@ -224,7 +224,7 @@ impl Retrieval {
         digest: u64,
     ) -> Result<Option<&mut u64>, Error> {
         let Some(at) = self.look_up(digest) else { return Ok(None) };
-        self.extra.own()?;
+        self.extra.make_owned()?;
         Ok(self.extra.to_mut().get_mut(at))
     }
 
@@ -289,7 +289,7 @@ impl Retrieval {
 
     /// What no table could hold; listed values have at most so many bits.
     pub(in crate::filters) fn validate(&self, value_bits: u32) -> Result<(), Error> {
-        let corrupt = |what| Err(tamis_format::Error::Corrupt { at: 0, what }.into());
+        let corrupt = |what| Err(tamis_format::Error::corrupt(what).into());
         let [codes, values] = self.grid.widths.map(|width| self.grid.cells * u64::from(width));
         let (last, shards) = self.table.split_last().expect("at least one word");
         let sound = |part: &[u64]| {

@@ -555,7 +555,7 @@ impl Persist for CountingQuotient {
     }
 
     fn validate(&self) -> Result<(), Error> {
-        let corrupt = |what| Err(tamis_format::Error::Corrupt { at: 0, what }.into());
+        let corrupt = |what| Err(tamis_format::Error::corrupt(what).into());
         let past = |(fingerprint, _)| fingerprint >= self.shape.fingerprints();
         match self.table.validate() {
             Err(what) => corrupt(what),

@@ -162,7 +162,7 @@ impl Table {
         Self { words, blocks, layout: Layout::new(width) }
     }
 
-    pub(super) fn words(&self) -> &[u64] {
+    pub(super) fn words(&self) -> &Words {
         &self.words
     }
 

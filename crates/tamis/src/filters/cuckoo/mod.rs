@@ -451,7 +451,7 @@ impl Persist for Cuckoo {
     }
 
     fn validate(&self) -> Result<(), Error> {
-        let corrupt = |what| Err(tamis_format::Error::Corrupt { at: 0, what }.into());
+        let corrupt = |what| Err(tamis_format::Error::corrupt(what).into());
         match self.table.check() {
             Err(what) => corrupt(what),
             Ok(len) if len + self.stashed as u64 == self.len => Ok(()),

@@ -120,6 +120,12 @@ struct Place {
 }
 
 impl Growing {
+    /// The memory of the lists of segments.
+    fn places_bytes(&self) -> u64 {
+        let places: u64 = self.levels.iter().map(|level| level.capacity() as u64).sum();
+        places * size_of::<Segment>() as u64
+    }
+
     /// An empty filter.
     pub fn new(shape: GrowingShape) -> Result<Self, Error> {
         let base = shape.base();
@@ -434,8 +440,12 @@ impl Persist for Growing {
     /// Counts the segments' words and the places of the segments themselves.
     fn bytes(&self) -> u64 {
         let words: u64 = self.in_order().map(|(_, segment)| segment.words().len() as u64).sum();
-        let places: u64 = self.levels.iter().map(|level| level.capacity() as u64).sum();
-        words * 8 + places * size_of::<Segment>() as u64
+        words * 8 + self.places_bytes()
+    }
+
+    fn heap_bytes(&self) -> u64 {
+        let words: u64 = self.in_order().map(|(_, segment)| segment.words().heap_bytes()).sum();
+        words + self.places_bytes()
     }
 
     fn write<'a>(&'a self, to: &mut Writer<'a>) {
@@ -457,7 +467,7 @@ impl Persist for Growing {
         let keys = fields.next(0..=MAX_KEYS, "keys of its first size")?;
         let fpr = f64::from_bits(fields.next(0..=f64::MAX.to_bits(), "false positive rate")?);
         let most = fields.next(0..=MAX_KEYS, "keys of its largest size")?;
-        let corrupt = |what| tamis_format::Error::Corrupt { at: 0, what };
+        let corrupt = |what| tamis_format::Error::corrupt(what);
         let shape = GrowingShape::new(keys, fpr, Some(most).filter(|most| *most > 0))
             .map_err(|_| corrupt("no such shape"))?;
         let segments = fields.next(shape.base()..=shape.most_segments(), "number of segments")?;
@@ -496,7 +506,7 @@ impl Persist for Growing {
     fn validate(&self) -> Result<(), Error> {
         self.in_order()
             .try_for_each(|(depth, segment)| segment.validate(self.layout(depth)))
-            .map_err(|what| tamis_format::Error::Corrupt { at: 0, what }.into())
+            .map_err(|what| tamis_format::Error::corrupt(what).into())
     }
 }
 

@@ -160,7 +160,7 @@ impl Segment {
         Ok(segment)
     }
 
-    pub(super) fn words(&self) -> &[u64] {
+    pub(super) fn words(&self) -> &Words {
         &self.words
     }
 
@@ -383,7 +383,7 @@ impl Segment {
     fn resize(&mut self, layout: Layout, count: u64) -> Result<(), OutOfMemory> {
         let words = layout.words(count) as usize;
         if words == self.words.len() {
-            return self.words.own();
+            return self.words.make_owned();
         }
         let mut moved = Words::zeroed(words)?;
         let kept = words.min(self.words.len());

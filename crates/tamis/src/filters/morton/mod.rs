@@ -499,7 +499,7 @@ impl Morton {
     }
 
     fn check<const F: u32>(&self) -> Result<(), Error> {
-        let corrupt = |what| Err(tamis_format::Error::Corrupt { at: 0, what }.into());
+        let corrupt = |what| Err(tamis_format::Error::corrupt(what).into());
         let mut len = 0;
         for block in self.words.as_chunks().0 {
             let here = Layout::<F>::len(block);

@@ -486,7 +486,7 @@ impl Persist for Sat {
     }
 
     fn validate(&self) -> Result<(), Error> {
-        let corrupt = |what| Err(tamis_format::Error::Corrupt { at: 0, what }.into());
+        let corrupt = |what| Err(tamis_format::Error::corrupt(what).into());
         let (directory, entries) = self.table.split_at(self.shape.directory() as usize);
         let used = directory[directory.len() - 1] * self.shape.planes;
         if !tamis_bits::set::ends_at(entries, used) {

@@ -685,7 +685,7 @@ impl Persist for Sliding {
     }
 
     fn validate(&self) -> Result<(), Error> {
-        let corrupt = |what| Err(tamis_format::Error::Corrupt { at: 0, what }.into());
+        let corrupt = |what| Err(tamis_format::Error::corrupt(what).into());
         let mut counts = vec![0; self.layout.stamps as usize];
         for bin in self.bins.as_chunks().0 {
             if !self.layout.is_sound(bin) {

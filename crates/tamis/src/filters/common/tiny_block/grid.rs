@@ -195,7 +195,7 @@ impl Grid {
             Some(_) => "the blocks do not hold as many keys as the header says",
             None => "a block holds what no filter writes",
         };
-        Err(tamis_format::Error::Corrupt { at: 0, what }.into())
+        Err(tamis_format::Error::corrupt(what).into())
     }
 }
 
