@@ -1,5 +1,6 @@
 //! The project's chores: `cargo xtask CHORE`.
 
+mod plot;
 mod table;
 
 use std::io::{BufRead, BufReader, Write};
@@ -15,7 +16,8 @@ cargo xtask CHORE
   fuzz [SECONDS] every fuzz target, so long each (60)
   peers [FLAGS]  our filters beside other crates', in one process; flags as `tamis bench`
   lab            the tables and figures of the papers, made anew under lab/
-  table          the README's table of filters, from the registry
+  table          writes the table of filters in docs/choosing.md from the registry
+  plot           writes the README's plot, docs/bits-per-key.svg
 ";
 
 /// What the coverage-guided fuzzer needs to see: the flags of `cargo fuzz`, on a stable compiler.
@@ -46,6 +48,7 @@ fn main() -> Result<()> {
                 cargo(["run", "--release", "--package", "tamis-lab", "--bin", paper])
             }),
         "table" => table::write(),
+        "plot" => plot::write(),
         _ => {
             print!("{HELP}");
             ensure!(chore.is_empty(), "no chore is called {chore}");
@@ -85,6 +88,7 @@ fn test() -> Result<()> {
     cargo(["fmt", "--all", "--check"])?;
     cargo(["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
     table::check()?;
+    plot::check()?;
     run(Command::new("cargo")
         .args(["doc", "--locked", "--workspace", "--no-deps", "--quiet"])
         .env("RUSTDOCFLAGS", "-D warnings"))?;

@@ -1,4 +1,4 @@
-//! The README's table of filters, from the registry.
+//! The table of filters in `docs/choosing.md`, from the registry.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -6,27 +6,28 @@ use std::fs;
 use anyhow::{Context, Result, ensure};
 use tamis::{Goal, Kind, Settings};
 
-const README: &str = "README.md";
+const PAGE: &str = "docs/choosing.md";
 const BEGIN: &str = "<!-- filters: written by `cargo xtask table` -->\n";
 const END: &str = "<!-- end of filters -->";
 const KEYS: u64 = 1_000_000;
 
-/// Writes it.
+/// Writes the table into its page.
 pub(crate) fn write() -> Result<()> {
-    let text = fs::read_to_string(README)?;
-    Ok(fs::write(README, with_table(&text)?)?)
+    let text = fs::read_to_string(PAGE)?;
+    Ok(fs::write(PAGE, with_table(&text)?)?)
 }
 
-/// That the README has it as it would be written.
+/// Checks that the page has the table that `write` would write.
 pub(crate) fn check() -> Result<()> {
-    let text = fs::read_to_string(README)?;
-    ensure!(with_table(&text)? == text, "the README's table is out of date: cargo xtask table");
+    let text = fs::read_to_string(PAGE)?;
+    ensure!(with_table(&text)? == text, "{PAGE} is out of date: run cargo xtask table");
     Ok(())
 }
 
 fn with_table(text: &str) -> Result<String> {
-    let (before, rest) = text.split_once(BEGIN).context("README.md has no place for the table")?;
-    let (_, after) = rest.split_once(END).context("README.md has no end of the table")?;
+    let (before, rest) =
+        text.split_once(BEGIN).with_context(|| format!("{PAGE} has no start marker"))?;
+    let (_, after) = rest.split_once(END).with_context(|| format!("{PAGE} has no end marker"))?;
     Ok(format!("{before}{BEGIN}{}{END}{after}", table()))
 }
 
