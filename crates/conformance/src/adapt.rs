@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use tamis::{
-    Adapt, AnyFilter, Capability, Error, Goal, HashId, KeyHash, KeyHasher, Keyed, Kind, Limits,
-    Repair, Settings, Shape,
+    Adapt, AnyFilter, BuildOptions, Capability, Error, Filter, HashId, KeyHash, KeyHasher, Keyed,
+    Kind, Limits, Persist, Repair, Settings, Shape, Sizing,
 };
 
 use crate::keys::{Form, Random};
@@ -149,8 +149,9 @@ pub fn what_got_in_once_does_not_again<F: Subject + Adapt>() {
         // The same attack on filters that do not adapt.
         let members = guarded.store.all();
         for kind in [Kind::Bloom, Kind::Cuckoo, Kind::Quotient] {
-            let goal = Goal::KeysFpr { keys, fpr };
-            let filter = kind.build(1, goal, &Settings::default(), &members[..]).expect("room");
+            let sizing = Sizing::fpr(fpr).capacity(keys);
+            let filter = kind.build(&sizing, &mut &members[..], &BuildOptions::new());
+            let filter = filter.expect("room");
             let strangers = (0..fresh.min(400_000)).map(|x| stranger(&hasher, x));
             let hot: Vec<KeyHash> = strangers.filter(|x| filter.contains(*x)).collect();
             let again = hot.iter().filter(|x| filter.contains(**x)).count();
@@ -211,8 +212,9 @@ pub fn random_operations_with_repairs_agree_with_the_store<F: Subject + Adapt>()
     let variants = variants::<F::Shape>();
     let each = effort.times(2_100_000, 210_000_000) / variants.len() as u64;
     for (settings, (keys, fpr)) in variants.iter().flat_map(|set| sizes.map(|size| (set, size))) {
-        let goal = Goal::KeysFpr { keys, fpr };
-        let empty = F::KIND.build(1, goal, settings, &[][..]).expect("within reach");
+        let sizing = Sizing::fpr(fpr).capacity(keys).settings(settings.clone());
+        let empty = F::KIND.build(&sizing, &mut &[][..], &BuildOptions::new());
+        let empty = empty.expect("within reach");
         let hasher = KeyHasher::new(HashId::Fast, random.seed());
         let (mut filter, mut store) = (empty, Store::default());
         let mut members_asked = 0;

@@ -6,7 +6,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use tamis::{AnyFilter, Capability, Goal, HashId, KeyHasher, Keyed, Limits, Shape};
+use tamis::{AnyFilter, BuildOptions, Capability, HashId, KeyHasher, Keyed, Limits, Shape, Sizing};
 
 use crate::files::{golden, hostile};
 use crate::keys::Form;
@@ -107,9 +107,9 @@ fn memory_is_what_a_filter_says<F: Subject>() {
     for settings in variants::<F::Shape>() {
         for (first, keys) in [(1, 1), (1, 3000), (300, 1000), (1000, 100_000), (90_000, 100_000)] {
             let members = Form::Integers.hashes(&hasher, 0, keys);
-            let goal = Goal::KeysFpr { keys: first, fpr: 0.01 };
-            let (filter, built) =
-                held(|| F::KIND.build(1, goal, &settings, &members[..]).expect("it grows"));
+            let sizing = Sizing::fpr(0.01).capacity(first).settings(settings.clone());
+            let build = || F::KIND.build(&sizing, &mut &members[..], &BuildOptions::new());
+            let (filter, built) = held(|| build().expect("it grows"));
             let said = filter.figures().bytes;
             assert!((said..said + LISTS).contains(&built), "{built} bytes built, {said} said");
             let file = bytes(&Keyed::new(hasher, filter));

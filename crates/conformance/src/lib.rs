@@ -17,6 +17,10 @@
 //! | `window.rs` | what is in the window is never denied, what is past it is a stranger |
 //! | `adapt.rs` | whoever was let in by mistake is not let in again, at no member's expense |
 //! | `files.rs` | bytes are kept for ever; damage is noticed; hostile files are harmless |
+//! | `memory.rs` | bytes in memory, in buffers and in chunks are those of a file |
+//! | `dynamic.rs` | a filter of any kind has every operation, or names what it lacks |
+//! | `stops.rs` | cancel flags, deadlines and callbacks are honoured |
+//! | `deny.rs` | a deny list's keys never pass |
 //! | `limits.rs` | absurd wishes are refused; the planner agrees with itself |
 //! | `allocation.rs` | memory is what the shape states, counted by the allocator |
 //!
@@ -28,18 +32,22 @@
 pub mod adapt;
 pub mod allocation;
 pub mod attack;
+pub mod deny;
+pub mod dynamic;
 pub mod files;
 pub mod grow;
 pub mod keys;
 pub mod limits;
 pub mod maps;
 pub mod members;
+pub mod memory;
 pub mod model;
 pub mod operations;
 pub mod oracle;
 pub mod rates;
 pub mod statics;
 pub mod stats;
+pub mod stops;
 pub mod window;
 
 use std::fmt::Debug;
@@ -136,6 +144,19 @@ macro_rules! suite {
                 attackers_do_no_harm
                 attackers_do_no_harm_through_a_map
                 the_unknown_is_an_error);
+            $crate::suite!(@tests memory $type
+                bytes_come_and_go
+                damaged_bytes_are_errors
+                copies_are_apart);
+            $crate::suite!(@tests dynamic $type
+                every_operation_is_there
+                typed_and_dynamic_agree
+                batches_do_what_single_operations_do
+                key_forms_are_recorded);
+            $crate::suite!(@tests stops $type
+                a_build_can_be_stopped
+                a_build_stops_while_it_reads
+                a_panic_in_a_callback_reaches_the_caller);
             $crate::suite!(@tests limits $type
                 absurd_wishes_are_refused
                 extreme_wishes_are_answered
@@ -181,6 +202,13 @@ macro_rules! suite {
                 values_that_cannot_be_are_refused
                 degenerate_hashes_have_values
                 random_sets_agree_with_a_map);
+        }
+    };
+    (@can Deny $type:ident) => {
+        mod deny {
+            $crate::suite!(@tests deny $type
+                denied_keys_never_pass
+                a_key_on_both_lists_is_an_error);
         }
     };
     (@can Adapt $type:ident) => {

@@ -97,6 +97,7 @@ fn answers<F: Subject>(goal: Goal, shape: &F::Shape) {
         Goal::BytesFpr { bytes, fpr } => {
             figures.bytes <= bytes && figures.fpr <= fpr * (1.0 + 1e-9)
         }
+        other => panic!("{other:?} is not covered"),
     };
     assert!(met && (0.0..=1.0).contains(&figures.fpr), "{goal:?}: {shape:?}, {figures:?}");
 }

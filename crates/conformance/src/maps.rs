@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use tamis::plan::solve;
 use tamis::{
-    BuildOptions, Error, Goal, HashId, KeyHash, KeyHasher, Keyed, Limits, Map, Settings, Shape,
+    BuildMap, BuildOptions, Error, Goal, HashId, KeyHash, KeyHasher, Keyed, Limits, Map, Settings,
+    Shape,
 };
 
 use crate::keys::{Form, Random};
@@ -26,7 +27,7 @@ fn values(random: &mut Random, count: u64, bits: u32) -> Vec<u64> {
     (0..count).map(|at| if at == 0 { !0 } else { random.word() } >> (64 - bits)).collect()
 }
 
-fn try_build<F: Subject + Map>(
+fn try_build<F: Subject + BuildMap>(
     fpr: f64,
     bits: Option<u32>,
     threads: usize,
@@ -34,13 +35,13 @@ fn try_build<F: Subject + Map>(
 ) -> Result<F, Error> {
     let fit = |keys, widest: u32| {
         let mut settings = Settings::default();
-        settings.set("value_bits", bits.unwrap_or(widest).to_string());
+        settings.set("value_bits", bits.unwrap_or(widest));
         solve(Goal::KeysFpr { keys, fpr }, &settings)
     };
     F::build_map_with(&BuildOptions::new().threads(threads), fit, entries)
 }
 
-fn build<F: Subject + Map>(fpr: f64, entries: &[(KeyHash, u64)]) -> F {
+fn build<F: Subject + BuildMap>(fpr: f64, entries: &[(KeyHash, u64)]) -> F {
     try_build(fpr, None, 1, entries).expect("no reason to fail")
 }
 
@@ -58,7 +59,7 @@ fn all<F: Map>(filter: &F, entries: &[(KeyHash, u64)], how: &str) {
 
 /// Of every width, with and without check bits, after building, reading and mapping; on any
 /// number of threads the bytes are the same.
-pub fn every_key_gets_its_value<F: Subject + Map>() {
+pub fn every_key_gets_its_value<F: Subject + BuildMap>() {
     let effort = Effort::now();
     let mut random = effort.random(61);
     for (keys, rounds) in [(0, 1), (1, 20), (2, 20), (100, 20), (3000, 4), (50_000, 1)] {
@@ -86,7 +87,7 @@ pub fn every_key_gets_its_value<F: Subject + Map>() {
 
 /// One key's new value is nobody else's, and sticks through a file; a filter whose values were set
 /// is the one that is built from them.
-pub fn updates_disturb_nobody<F: Subject + Map>() {
+pub fn updates_disturb_nobody<F: Subject + BuildMap>() {
     let mut random = Effort::now().random(62);
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("map.tamis");
@@ -115,7 +116,7 @@ pub fn updates_disturb_nobody<F: Subject + Map>() {
 }
 
 /// Strangers have no value, but for the share that the shape states; nor can they be set.
-pub fn strangers_are_absent<F: Subject + Map>() {
+pub fn strangers_are_absent<F: Subject + BuildMap>() {
     const KEYS: u64 = 1000;
     let effort = Effort::now();
     let mut random = effort.random(63);
@@ -148,7 +149,7 @@ pub fn strangers_are_absent<F: Subject + Map>() {
 }
 
 /// Too wide, or two for one key: errors that change nothing. The same twice is once.
-pub fn values_that_cannot_be_are_refused<F: Subject + Map>() {
+pub fn values_that_cannot_be_are_refused<F: Subject + BuildMap>() {
     let keys = hashes(0, 100);
     let mut entries: Vec<_> = keys.iter().map(|key| (*key, key.lo & 7)).collect();
     entries[0].1 = 7;
@@ -176,7 +177,7 @@ pub fn values_that_cannot_be_are_refused<F: Subject + Map>() {
 }
 
 /// Keys that all hash alike, or nearly: as sets of keys they are found, so their values must be.
-pub fn degenerate_hashes_have_values<F: Subject + Map>() {
+pub fn degenerate_hashes_have_values<F: Subject + BuildMap>() {
     const KEYS: u64 = 1000;
     let mut random = Random::new(64);
     let sets: [Vec<u64>; 4] = [
@@ -203,7 +204,7 @@ pub fn degenerate_hashes_have_values<F: Subject + Map>() {
 }
 
 /// Any sequence of reads and writes, and of files between, agrees with an exact map.
-pub fn random_sets_agree_with_a_map<F: Subject + Map>() {
+pub fn random_sets_agree_with_a_map<F: Subject + BuildMap>() {
     let effort = Effort::now();
     let mut random = effort.random(65);
     for (keys, bits) in [(1, 64), (5, 3), (60, 9), (1000, 1), (5000, 33)] {

@@ -166,7 +166,7 @@ pub fn any_number_of_threads_makes_the_same_bytes<F: Subject>() {
         let shape = shape::<F>(keys, 0.01, &Settings::default()).expect("1 % is within reach");
         let members = Form::Integers.hashes(&hasher, 0, keys);
         let build = |threads| {
-            let filter = build(threads, shape.clone(), &members);
+            let filter = build::<F>(threads, shape.clone(), &members);
             bytes(&Keyed::new(hasher, filter.expect("as many keys as it is for")))
         };
         let one = build(1);
@@ -186,7 +186,7 @@ pub fn more_keys_than_it_is_for_are_refused<F: Subject>() {
         // A table may take a key for one that it has: a few more make sure.
         let members = Form::Integers.hashes(&hasher, 0, keys + 1 + keys / 100);
         for threads in [1, 3] {
-            match build(threads, shape.clone(), &members) {
+            match build::<F>(threads, shape.clone(), &members) {
                 Ok(filter) if goes_on => {
                     all(&filter, &members, "past the keys it is for");
                 }

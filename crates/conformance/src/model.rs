@@ -6,8 +6,8 @@
 //! this one machine.
 
 use tamis::{
-    AnyFilter, Capability, Error, Goal, HashId, Key, KeyHash, KeyHasher, Keyed, Kind, Limits,
-    Settings,
+    AnyFilter, BuildOptions, Capability, Error, Filter, HashId, Key, KeyHash, KeyHasher, Keyed,
+    Kind, Limits, Settings, Sizing,
 };
 
 use crate::members::bytes;
@@ -78,7 +78,8 @@ impl Model {
         settings: &Settings,
         seed: [u64; 2],
     ) -> Option<Self> {
-        let empty = match kind.build(1, Goal::KeysFpr { keys, fpr }, settings, &[][..]) {
+        let sizing = Sizing::fpr(fpr).capacity(keys).settings(settings.clone());
+        let empty = match kind.build(&sizing, &mut &[][..], &BuildOptions::new()) {
             Ok(empty) => empty,
             Err(Error::Infeasible { .. } | Error::Setting { .. } | Error::Limit { .. }) => {
                 return None;
@@ -212,7 +213,8 @@ impl Model {
     }
 
     fn refused(&self, side: usize, error: Error, what: Capability, before: Option<AnyFilter>) {
-        let unsupported = matches!(error, Error::Unsupported { what: told, .. } if told == what);
+        let unsupported =
+            matches!(error, Error::Unsupported { capability, .. } if capability == what);
         assert!(unsupported && !self.kind.can(what), "{what}: {error}");
         assert_eq!(Some(&self.sides[side].filter), before.as_ref(), "changed by what it cannot do");
     }

@@ -20,7 +20,7 @@ fn timed<F: Subject>(keys: u64, ticks: u64) -> Option<F> {
         return None;
     }
     let mut settings = Settings::default();
-    settings.set("ticks", ticks.to_string());
+    settings.set("ticks", ticks);
     empty(keys, 0.01, &settings)
 }
 

@@ -78,8 +78,9 @@ impl From<f64> for SettingValue {
 }
 
 impl From<&str> for SettingValue {
+    /// Reads the value as a user types it: see [`SettingValue::parse`].
     fn from(value: &str) -> Self {
-        Self::Name(value.into())
+        Self::parse(value)
     }
 }
 
