@@ -5,7 +5,6 @@ pub(crate) mod build;
 pub(crate) mod comm;
 pub(crate) mod completions;
 pub(crate) mod count;
-mod deny;
 pub(crate) mod dict;
 pub(crate) mod filters;
 pub(crate) mod get;
@@ -19,7 +18,6 @@ pub(crate) mod remove;
 pub(crate) mod set;
 pub(crate) mod similar;
 pub(crate) mod uniq;
-mod values;
 pub(crate) mod verify;
 
 use std::path::Path;

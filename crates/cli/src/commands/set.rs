@@ -11,7 +11,7 @@ use crate::{output, progress, store};
 
 pub(crate) fn run(args: &Set) -> Result<()> {
     let args = &args.change;
-    super::values::check_form(&args.form)?;
+    super::build::check_form(&args.form)?;
     store::check_target(args.target())?;
     let mut keyed = store::open_to_change(&args.filter)?;
     let hasher = *keyed.hasher();

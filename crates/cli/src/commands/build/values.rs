@@ -5,7 +5,7 @@ use std::time::Instant;
 use anyhow::{Result, anyhow, bail};
 use tamis::{AnyFilter, Capability, Error, KeyHash, Keyed, Kind};
 
-use super::build::{Pass, changed, goal, hasher, report, settings};
+use super::{Pass, changed, goal, hasher, report, settings};
 use crate::args::{Build, Form};
 use crate::entries::{EntryRuns, each_entry, find, split, tally};
 use crate::hashing::{Pool, Tally};
@@ -15,7 +15,7 @@ use crate::{progress, store};
 type Entries = Vec<(KeyHash, u64)>;
 
 /// That there are lines, which raw integers have not.
-pub(super) fn check_form(form: &Form) -> Result<()> {
+pub(in crate::commands) fn check_form(form: &Form) -> Result<()> {
     if form.u64 {
         bail!("--u64 keys are raw integers, with no room for a value");
     }
@@ -102,7 +102,7 @@ fn conflict(pass: &Pass<'_>, digest: u64) -> Result<anyhow::Error> {
             second.place,
             first.place
         ),
-        _ => super::same_digest(&first, &second),
+        _ => crate::commands::same_digest(&first, &second),
     })
 }
 

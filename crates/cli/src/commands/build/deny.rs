@@ -7,7 +7,7 @@ use anyhow::{Result, anyhow, bail};
 use indicatif::ProgressBar;
 use tamis::{AnyFilter, Error, Guarded, KeyHash, Keyed, Kind};
 
-use super::build::{Pass, changed, goal, hasher, place, report, settings};
+use super::{Pass, changed, goal, hasher, place, report, settings};
 use crate::args::Build;
 use crate::entries::find;
 use crate::hashing::{Pool, Tally, hash_keys};
@@ -90,7 +90,7 @@ fn conflict(members: &Pass<'_>, strangers: &Pass<'_>, digest: u64) -> Result<any
         (Some(member), Some(stranger)) if member.line == stranger.line => {
             anyhow!("{}: a key to deny, but also a key at {}", stranger.place, member.place)
         }
-        (Some(member), Some(stranger)) => super::same_digest(&member, &stranger),
+        (Some(member), Some(stranger)) => crate::commands::same_digest(&member, &stranger),
         _ => changed(),
     })
 }

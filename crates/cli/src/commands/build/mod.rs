@@ -1,5 +1,8 @@
 //! `tamis build`: count, build, check, save; or for a static kind: gather, solve, save.
 
+mod deny;
+mod values;
+
 use std::sync::OnceLock;
 use std::time::Instant;
 
@@ -17,13 +20,15 @@ use crate::input::{Batch, Keys, Separator, failure};
 use crate::number::{show_rate, show_size, show_speed};
 use crate::{output, progress, store};
 
+pub(in crate::commands) use values::check_form;
+
 pub(crate) fn run(args: &Build) -> Result<()> {
     check_flags(args)?;
     if args.values {
-        return super::values::build(args);
+        return values::build(args);
     }
     if !args.deny.is_empty() {
-        return super::deny::build(args);
+        return deny::build(args);
     }
     let start = Instant::now();
     store::check_target(&args.output)?;
