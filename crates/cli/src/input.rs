@@ -11,8 +11,6 @@
 //! come out in that order with nothing to sort. The queue is short: it bounds the
 //! results that wait, as the number of workers bounds the blocks in memory.
 
-use std::error::Error;
-use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Seek};
 use std::panic::resume_unwind;
@@ -23,8 +21,10 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use memchr::{memchr_iter, memrchr};
+
+use crate::errors::failure;
 
 /// The longest line that is read, which is also what bounds the memory.
 pub(crate) const MAX_KEY: usize = 16 << 20;
@@ -271,13 +271,6 @@ fn spool(mut input: impl Read) -> io::Result<(File, u64)> {
     Ok((file, bytes))
 }
 
-/// What went wrong after the file's name, without the number that Rust appends.
-pub(crate) fn failure(name: impl Display, error: &dyn Error) -> anyhow::Error {
-    let words = error.to_string();
-    let words = words.split_once(" (os error ").map_or(words.as_str(), |(words, _)| words);
-    anyhow!("{name}: {words}")
-}
-
 struct Counted<R> {
     raw: R,
     taken: Arc<AtomicU64>,
@@ -442,6 +435,14 @@ impl Batch<'_> {
     /// The keys of [`Separator::U64`].
     pub(crate) fn words(&self) -> impl Iterator<Item = u64> {
         self.data.as_chunks().0.iter().map(|&word| u64::from_le_bytes(word))
+    }
+
+    /// Calls `each` with every line and the byte that ends it. Integers are written in decimal.
+    pub(crate) fn each_line(&self, mut each: impl FnMut(&[u8], u8)) {
+        match self.separator.byte() {
+            Some(end) => self.lines().for_each(|line| each(line.raw, end)),
+            None => self.words().for_each(|word| each(word.to_string().as_bytes(), b'\n')),
+        }
     }
 
     /// The name of the source, as messages give it.

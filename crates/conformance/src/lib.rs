@@ -90,10 +90,10 @@ impl Effort {
     }
 }
 
-/// How often to repeat what is to be repeated so often. A kind that searches for its filter takes
-/// hundreds of times as long to build: it gets a hundredth.
+/// Returns the number of repetitions of a test: `times`, or a hundredth of it for a kind that is slow
+/// to build.
 pub fn repeats<F: Subject>(times: u64) -> u64 {
-    if F::KIND == tamis::Kind::Sat { times.div_ceil(100) } else { times }
+    if F::KIND.is_slow_to_build() { times.div_ceil(100) } else { times }
 }
 
 /// Ways to set up a kind: its usual one, and each setting at each of these values that it takes.

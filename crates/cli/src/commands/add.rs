@@ -4,14 +4,15 @@ use anyhow::{Result, bail};
 use tamis::{Capability, Error};
 
 use crate::args::Add;
+use crate::errors::failure;
 use crate::hashing::each_run;
-use crate::input::{Keys, failure};
-use crate::{number, output, progress, store};
+use crate::input::Keys;
+use crate::{files, number, output, progress};
 
 pub(crate) fn run(args: &Add) -> Result<()> {
     let args = &args.change;
-    store::check_target(args.target())?;
-    let mut keyed = store::open_to_change(&args.filter)?;
+    files::check_target(args.target())?;
+    let mut keyed = files::open_to_change(&args.filter)?;
     let hasher = *keyed.hasher();
     let filter = keyed.filter_mut();
     super::require(filter.kind(), Capability::Insert, &args.filter)?;
@@ -37,13 +38,16 @@ pub(crate) fn run(args: &Add) -> Result<()> {
         );
     }
     let (now, most, rate) = (filter.len(), filter.figures().keys, filter.fpr());
-    store::save(&keyed, args.target())?;
+    files::save(&keyed, args.target())?;
     if !args.quiet {
-        output::say(format_args!("{}: {asked} keys added, {now} in it", args.target().display()));
+        output::message(format_args!(
+            "{}: {asked} keys added, {now} in it",
+            args.target().display()
+        ));
         // Kinds that go on past that do so silently in the library; a person is told.
         if now > most {
             let rate = number::show_rate(rate);
-            output::say(format_args!("it was made for {most}: {rate} of strangers get in now"));
+            output::message(format_args!("it was made for {most}: {rate} of strangers get in now"));
         }
     }
     Ok(())

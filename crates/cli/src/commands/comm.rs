@@ -5,9 +5,9 @@ use serde_json::json;
 use tamis::KeyHash;
 
 use crate::args::Comm;
-use crate::hashing::Pool;
+use crate::hashing::{Pool, hash_lines};
 use crate::input::{Batch, Keys};
-use crate::{output, progress, store};
+use crate::{files, output, progress};
 
 /// What a worker needs for a batch, and uses again for the next.
 #[derive(Default)]
@@ -18,19 +18,19 @@ struct Scratch {
 }
 
 pub(crate) fn run(args: &Comm) -> Result<bool> {
-    let (hasher, filter) = store::open(&args.filter, !args.no_check)?.into_parts();
+    let (hasher, filter) = files::open(&args.filter, !args.no_check)?.into_parts();
     let keys = Keys::open(&args.keys_from, args.form.separator(), false)?;
-    let bar = progress::bar_beside_answers("asking", &keys);
+    let bar = progress::bar_beside_output("querying", &keys);
     let pool = Pool::<Scratch>::default();
     let quiet = args.count || args.json;
     let part = |batch: &Batch<'_>| {
         let mut scratch = pool.take();
         let Scratch { hashes, answers, text } = &mut scratch;
-        super::query::hash_lines(batch, &hasher, hashes);
+        hash_lines(batch, &hasher, hashes);
         answers.resize(hashes.len(), false);
         filter.contains_batch(hashes, answers);
         let (mut answers, mut counts) = (answers.iter(), [0u64; 2]);
-        super::each_line(batch, |raw, end| {
+        batch.each_line(|raw, end| {
             // A line without a key is never a member.
             let maybe = answers.next() == Some(&true) && !matches!(raw, [] | [b'\r']);
             counts[usize::from(maybe)] += 1;

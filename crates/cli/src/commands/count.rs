@@ -6,17 +6,18 @@ use anyhow::Result;
 use tamis::{AnyFilter, Capability, KeyHash};
 
 use crate::args::Count;
+use crate::errors::failure;
 use crate::hashing::Pool;
-use crate::input::{Batch, Keys, failure};
-use crate::{output, progress, store};
+use crate::input::{Batch, Keys};
+use crate::{files, output, progress};
 
 pub(crate) fn run(args: &Count) -> Result<bool> {
-    let (hasher, filter) = store::open(&args.filter, true)?.into_parts();
+    let (hasher, filter) = files::open(&args.filter, true)?.into_parts();
     super::require(filter.kind(), Capability::Count, &args.filter)?;
     let limit = filter.count_limit().map_err(|error| failure(args.filter.display(), &error))?;
 
     let probes = Keys::open(&args.probes, args.form.separator(), false)?;
-    let bar = progress::bar_beside_answers("counting", &probes);
+    let bar = progress::bar_beside_output("counting", &probes);
     let pool = Pool::<Vec<u8>>::default();
     let ask = |batch: &Batch<'_>| {
         let mut lines = pool.take();

@@ -6,11 +6,10 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use tamis::{Capability, KeyHash};
 
-use super::query::hash_lines;
 use crate::args::Get;
-use crate::hashing::Pool;
+use crate::hashing::{Pool, hash_lines};
 use crate::input::{Batch, Keys};
-use crate::{output, progress, store};
+use crate::{files, output, progress};
 
 /// What a worker needs for a batch, and uses again for the next.
 #[derive(Default)]
@@ -21,11 +20,11 @@ struct Scratch {
 }
 
 pub(crate) fn run(args: &Get) -> Result<bool> {
-    let (hasher, filter) = store::open(&args.filter, !args.no_check)?.into_parts();
+    let (hasher, filter) = files::open(&args.filter, !args.no_check)?.into_parts();
     super::require(filter.kind(), Capability::Map, &args.filter)?;
 
     let probes = Keys::open(&args.probes, args.form.separator(), false)?;
-    let bar = progress::bar_beside_answers("asking", &probes);
+    let bar = progress::bar_beside_output("querying", &probes);
     let pool = Pool::<Scratch>::default();
     let ask = |batch: &Batch<'_>| {
         let mut scratch = pool.take();

@@ -5,10 +5,10 @@ use serde_json::json;
 
 use crate::args::Info;
 use crate::number::{show_rate, show_size};
-use crate::{output, store};
+use crate::{files, output};
 
 pub(crate) fn run(args: &Info) -> Result<()> {
-    let keyed = store::open(&args.filter, true)?;
+    let keyed = files::open(&args.filter, true)?;
     let (filter, hash) = (keyed.filter(), keyed.hasher().id());
     let (kind, figures) = (filter.kind(), filter.figures());
     let bits = super::bits_per_key(figures.bytes, filter.len());

@@ -12,15 +12,16 @@ use serde_json::json;
 use tamis_ksat::{Formula, GaveUp, Outcome, Progress, Settings, Solution, Watch, solve};
 
 use crate::args::Ksat;
-use crate::input::{failure, read_one};
-use crate::{output, store};
+use crate::errors::failure;
+use crate::input::read_one;
+use crate::{files, output};
 
 pub(crate) fn run(args: &Ksat) -> Result<bool> {
     let start = Instant::now();
     // The time for reading is part of the time that it may take.
     let deadline = args.timeout.and_then(|timeout| start.checked_add(timeout));
     if let Some(path) = &args.output {
-        store::check_target(path)?;
+        files::check_target(path)?;
     }
     let formula = read_one(&args.formula, |name, bytes| {
         Formula::read(BufReader::new(bytes)).map_err(|error| failure(name, &error))
@@ -57,7 +58,7 @@ pub(crate) fn run(args: &Ksat) -> Result<bool> {
     }
     if let (Outcome::GaveUp(GaveUp { why, fewest, flips, sweeps }), false) = (&outcome, args.quiet)
     {
-        output::say(format_args!(
+        output::message(format_args!(
             "gave up, {why}: at best {fewest} of {} clauses unsatisfied, {flips} flips, {sweeps} sweeps",
             formula.clauses()
         ));

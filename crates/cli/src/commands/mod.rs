@@ -1,10 +1,12 @@
 //! One file a command.
 
 pub(crate) mod add;
+pub(crate) mod bench;
 pub(crate) mod build;
 pub(crate) mod comm;
 pub(crate) mod completions;
 pub(crate) mod count;
+pub(crate) mod demo;
 pub(crate) mod dict;
 pub(crate) mod filters;
 pub(crate) mod get;
@@ -26,7 +28,7 @@ use anyhow::{Result, anyhow};
 use tamis::{Capability, Kind};
 
 use crate::entries::Found;
-use crate::input::{Batch, failure};
+use crate::errors::failure;
 
 /// Bits of memory for each key, if there is any.
 fn bits_per_key(bytes: u64, keys: u64) -> Option<f64> {
@@ -50,14 +52,6 @@ fn require(kind: Kind, what: Capability, path: &Path) -> Result<()> {
 /// What a kind can do, by name.
 fn names(kind: Kind) -> Vec<&'static str> {
     kind.capabilities().iter().map(|capability| capability.name()).collect()
-}
-
-/// Every line of a batch and the byte to end it with; integers as decimal numbers.
-fn each_line(batch: &Batch<'_>, mut each: impl FnMut(&[u8], u8)) {
-    match batch.separator().byte() {
-        Some(end) => batch.lines().for_each(|line| each(line.raw, end)),
-        None => batch.words().for_each(|word| each(word.to_string().as_bytes(), b'\n')),
-    }
 }
 
 /// Two keys that no static kind can tell apart: among 10^9 keys a chance of 3 %.

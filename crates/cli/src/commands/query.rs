@@ -4,12 +4,12 @@ use std::io::Write;
 use std::process::exit;
 
 use anyhow::Result;
-use tamis::{KeyHash, KeyHasher};
+use tamis::KeyHash;
 
 use crate::args::Query;
-use crate::hashing::Pool;
-use crate::input::{Batch, Keys, Separator};
-use crate::{output, progress, store};
+use crate::hashing::{Pool, hash_lines};
+use crate::input::{Batch, Keys};
+use crate::{files, output, progress};
 
 /// What a worker needs for a batch, and uses again for the next.
 #[derive(Default)]
@@ -20,9 +20,9 @@ struct Scratch {
 }
 
 pub(crate) fn run(args: &Query) -> Result<bool> {
-    let filter = store::open(&args.filter, !args.no_check)?;
+    let filter = files::open(&args.filter, !args.no_check)?;
     let probes = Keys::open(&args.probes, args.form.separator(), false)?;
-    let bar = progress::bar_beside_answers("asking", &probes);
+    let bar = progress::bar_beside_output("querying", &probes);
     let (hasher, filter) = filter.into_parts();
     let pool = Pool::<Scratch>::default();
     let ask = |batch: &Batch<'_>| {
@@ -56,15 +56,6 @@ pub(crate) fn run(args: &Query) -> Result<bool> {
         output::print(total)?;
     }
     Ok(total > 0)
-}
-
-/// A hash for every line, so that answers and lines go side by side; of lines without a key too.
-pub(super) fn hash_lines(batch: &Batch<'_>, hasher: &KeyHasher, hashes: &mut Vec<KeyHash>) {
-    hashes.clear();
-    match batch.separator() {
-        Separator::U64 => hashes.extend(batch.words().map(|word| hasher.int(word))),
-        _ => hashes.extend(batch.lines().map(|line| hasher.bytes(line.key))),
-    }
 }
 
 /// Counts the lines that are wanted, and writes them to `found` if they are to be printed.

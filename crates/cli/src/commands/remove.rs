@@ -4,14 +4,15 @@ use anyhow::Result;
 use tamis::Capability;
 
 use crate::args::Remove;
+use crate::errors::failure;
 use crate::hashing::each_run;
-use crate::input::{Keys, failure};
-use crate::{output, progress, store};
+use crate::input::Keys;
+use crate::{files, output, progress};
 
 pub(crate) fn run(args: &Remove) -> Result<bool> {
     let args = &args.change;
-    store::check_target(args.target())?;
-    let mut keyed = store::open_to_change(&args.filter)?;
+    files::check_target(args.target())?;
+    let mut keyed = files::open_to_change(&args.filter)?;
     let hasher = *keyed.hasher();
     let filter = keyed.filter_mut();
     super::require(filter.kind(), Capability::Remove, &args.filter)?;
@@ -30,9 +31,9 @@ pub(crate) fn run(args: &Remove) -> Result<bool> {
         Ok(())
     })?;
     let now = filter.len();
-    store::save(&keyed, args.target())?;
+    files::save(&keyed, args.target())?;
     if !args.quiet {
-        output::say(format_args!(
+        output::message(format_args!(
             "{}: {removed} keys removed, {strangers} were surely not in, {now} in it",
             args.target().display()
         ));

@@ -4,11 +4,11 @@ use anyhow::{Result, anyhow};
 use serde_json::json;
 
 use crate::args::Similar;
-use crate::input::failure;
-use crate::{output, store};
+use crate::errors::failure;
+use crate::{files, output};
 
 pub(crate) fn run(args: &Similar) -> Result<()> {
-    let open = |path| store::open(path, true);
+    let open = |path| files::open(path, true);
     let filters = args.filters.iter().map(|path| open(path)).collect::<Result<Vec<_>>>()?;
     let names: Vec<String> = args.filters.iter().map(|path| path.display().to_string()).collect();
     let alike = |a: usize, b: usize| {

@@ -11,10 +11,10 @@ use tamis::{
 };
 
 use crate::args::{Uniq, Window};
-use crate::hashing::Pool;
+use crate::hashing::{Pool, hash_lines};
 use crate::input::{Batch, Keys};
 use crate::number::show_rate;
-use crate::{output, store};
+use crate::{files, memory, output, signals};
 
 /// Lines that are remembered unless something else is asked for: 40 MiB at the usual rate.
 const WINDOW: u64 = 10_000_000;
@@ -39,8 +39,8 @@ impl Lines {
         text.clear();
         ends.clear();
         let Some(separator) = batch.separator().byte() else {
-            super::query::hash_lines(batch, hasher, hashes);
-            super::each_line(batch, |raw, end| {
+            hash_lines(batch, hasher, hashes);
+            batch.each_line(|raw, end| {
                 text.extend_from_slice(raw);
                 text.push(end);
                 ends.push(text.len() as u32);
@@ -106,14 +106,14 @@ pub(crate) fn run(args: &Uniq) -> Result<()> {
         }
         pool.give(lines);
         if let Some(path) = args.checkpoint.as_ref().filter(|_| saved.elapsed() >= PERIOD) {
-            store::save(&keyed, path)?;
+            files::save(&keyed, path)?;
             saved = Instant::now();
         }
         Ok(())
     });
     // What was printed before an error was printed all the same.
     if let Some(path) = &args.checkpoint {
-        store::save(&keyed.lock().unwrap_or_else(PoisonError::into_inner), path)?;
+        files::save(&keyed.lock().unwrap_or_else(PoisonError::into_inner), path)?;
     }
     outcome
 }
@@ -137,20 +137,20 @@ fn begin(args: &Uniq) -> Result<Keyed<AnyFilter>> {
     let shape: SlidingShape =
         solve(Goal::KeysFpr { keys, fpr: args.fpr.unwrap_or(FPR) }, &settings)?;
     if let Some(path) = &args.checkpoint {
-        store::check_target(path)?;
+        files::check_target(path)?;
         if path.exists() {
             let given = args.window.is_some() || args.fpr.is_some();
             return resume(path, given.then_some(&shape));
         }
     }
-    store::check_memory(tamis::Shape::figures(&shape).bytes, None)?;
+    memory::check_memory(tamis::Shape::figures(&shape).bytes, None)?;
     let filter = Sliding::build(shape, &[][..])?;
     Ok(Keyed::new(KeyHasher::random(HashId::Fast), AnyFilter::Sliding(filter)))
 }
 
 /// A checkpoint, if it is one of such a window.
 fn resume(path: &Path, shape: Option<&SlidingShape>) -> Result<Keyed<AnyFilter>> {
-    let keyed = store::open_to_change(path)?;
+    let keyed = files::open_to_change(path)?;
     let name = path.display();
     match keyed.filter() {
         AnyFilter::Sliding(filter)
@@ -183,14 +183,14 @@ fn save_when_interrupted(keyed: Arc<Mutex<Keyed<AnyFilter>>>, path: std::path::P
 
     // If it cannot be set up, an interrupt ends the program as it always did.
     let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]) else { return };
-    store::finish_before_interrupts();
+    signals::finish_before_interrupts();
     std::thread::spawn(move || {
         if let Some(signal) = signals.forever().next() {
             let keyed = keyed.lock().unwrap_or_else(PoisonError::into_inner);
-            let status = match store::save(&keyed, &path) {
+            let status = match files::save(&keyed, &path) {
                 Ok(()) => 128 + signal,
                 Err(error) => {
-                    output::complain(format_args!("{error:#}"));
+                    output::print_error(format_args!("{error:#}"));
                     2
                 }
             };

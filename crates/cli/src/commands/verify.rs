@@ -3,17 +3,17 @@
 use anyhow::{Result, bail};
 
 use crate::args::Verify;
-use crate::{output, store};
+use crate::{files, output};
 
 pub(crate) fn run(args: &Verify) -> Result<()> {
     let mut bad = 0;
     for path in &args.filters {
-        match store::open(path, true) {
+        match files::open(path, true) {
             Ok(_) => output::print(format_args!("{}: ok", path.display()))?,
             Err(error) if args.filters.len() == 1 => return Err(error),
             Err(error) => {
                 bad += 1;
-                output::complain(error);
+                output::print_error(error);
             }
         }
     }

@@ -104,6 +104,11 @@ impl Kind {
     pub fn can(self, what: Capability) -> bool {
         self.capabilities().contains(&what)
     }
+
+    /// Returns whether building searches for a solution, which takes minutes for 10^5 keys or more.
+    pub fn is_slow_to_build(self) -> bool {
+        matches!(self, Self::Sat)
+    }
 }
 
 impl std::str::FromStr for Kind {

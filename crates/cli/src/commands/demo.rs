@@ -29,12 +29,7 @@ const RATES: [f64; 5] = [0.1, 0.01, 0.001, 0.0001, 0.00001];
 const BOLD: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
 
-/// What to show.
-#[derive(clap::Args, Debug)]
-pub struct Args {}
-
-/// Shows it.
-pub fn run(_: &Args) -> Result<()> {
+pub(crate) fn run() -> Result<()> {
     let start = Instant::now();
     let folder = tempfile::tempdir().context("a folder for the demo's files")?;
     let hasher = KeyHasher::new(HashId::Fast, [0x7461_6d69, 0x7320_6465]);
