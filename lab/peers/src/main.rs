@@ -216,7 +216,7 @@ fn threads<F: Build>(options: &Options) -> Result<Option<Ratio>> {
 
 /// Returns the time to fill a counting_quotient in batches of `batch` keys over the time to fill a
 /// qfilter.
-fn insertion(options: &Args, batch: usize) -> Result<Option<Ratio>> {
+fn insertion(options: &Options, batch: usize) -> Result<Option<Ratio>> {
     let keys = Keys::members_only(options.keys, options.seed).members;
     let shape: tamis::CountingQuotientShape = tamis::plan::solve(options.goal(), &Default::default())?;
     let (hasher, mut hashes) = (options.hasher(), Vec::new());

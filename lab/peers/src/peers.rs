@@ -172,7 +172,7 @@ impl Default for FixedAHash {
     }
 }
 
-impl KeyHasher for FixedAHash {
+impl Hasher for FixedAHash {
     #[inline(always)]
     fn write(&mut self, bytes: &[u8]) {
         self.0.write(bytes);
