@@ -144,7 +144,7 @@ pub(crate) fn show_speed(per_second: f64) -> String {
     }
 }
 
-/// Three digits and no idle zeros.
+/// Formats a number with 3 significant digits and no trailing zeros.
 pub(crate) fn digits(number: f64) -> String {
     let places = (2 - number.abs().max(1e-9).log10().floor() as i32).clamp(0, 6) as usize;
     let text = format!("{number:.places$}");

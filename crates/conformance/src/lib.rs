@@ -20,8 +20,8 @@
 //! | `limits.rs` | absurd wishes are refused; the planner agrees with itself |
 //! | `allocation.rs` | memory is what the shape states, counted by the allocator |
 //!
-//! The ground they stand on: `oracle.rs` is the truth, `stats.rs` says what chance may do,
-//! `attack.rs` breaks files, `keys.rs` makes keys.
+//! They use `oracle.rs`, an exact multiset; `stats.rs`, binomial bounds; `attack.rs`, which damages
+//! files; and `keys.rs`, which generates keys. `order.rs` checks the module order of a crate.
 //!
 //! Tests run with [`Effort::Quick`] unless `TAMIS_SOAK=1` is set; `cargo xtask soak` sets it.
 
@@ -37,6 +37,7 @@ pub mod members;
 pub mod model;
 pub mod operations;
 pub mod oracle;
+pub mod order;
 pub mod rates;
 pub mod statics;
 pub mod stats;

@@ -1,4 +1,4 @@
-//! `tamis comm`: lines parted into those that may be members and those that surely are not.
+//! `tamis comm`: prints rejected and accepted lines in two columns.
 
 use anyhow::Result;
 use serde_json::json;
@@ -9,7 +9,7 @@ use crate::hashing::{Pool, hash_lines};
 use crate::input::{Batch, Keys};
 use crate::{files, output, progress};
 
-/// What a worker needs for a batch, and uses again for the next.
+/// The buffers of a worker, reused for each batch.
 #[derive(Default)]
 struct Scratch {
     hashes: Vec<KeyHash>,
@@ -23,7 +23,7 @@ pub(crate) fn run(args: &Comm) -> Result<bool> {
     let bar = progress::bar_beside_output("querying", &keys);
     let pool = Pool::<Scratch>::default();
     let quiet = args.count || args.json;
-    let part = |batch: &Batch<'_>| {
+    let split = |batch: &Batch<'_>| {
         let mut scratch = pool.take();
         let Scratch { hashes, answers, text } = &mut scratch;
         hash_lines(batch, &hasher, hashes);
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Comm) -> Result<bool> {
         (counts, scratch)
     };
     let mut totals = [0u64; 2];
-    let outcome = keys.each_batch(args.form.threads(), part, |(counts, mut scratch)| {
+    let outcome = keys.each_batch(args.form.threads(), split, |(counts, mut scratch)| {
         totals.iter_mut().zip(counts).for_each(|(total, count)| *total += count);
         if !scratch.text.is_empty() {
             output::write(&scratch.text)?;
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Comm) -> Result<bool> {
     outcome?;
     let [new, maybe] = totals;
     if args.json {
-        // Of those that are not members, so many pass for one.
+        // Non-members are split between both columns as 1 - rate : rate.
         let rate = filter.fpr();
         let false_positives = (new as f64 * rate / (1.0 - rate)).min(maybe as f64);
         output::print_json([json!({

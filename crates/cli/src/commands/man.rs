@@ -1,4 +1,4 @@
-//! `tamis man`.
+//! `tamis man`: prints or writes manual pages.
 
 use anyhow::Result;
 use clap::CommandFactory;

@@ -1,4 +1,4 @@
-//! `tamis merge`: several filters into one.
+//! `tamis merge`: merges or intersects filters.
 
 use anyhow::{Result, bail};
 
@@ -7,7 +7,7 @@ use crate::errors::failure;
 use crate::{files, output};
 
 pub(crate) fn run(args: &Merge) -> Result<()> {
-    let [first, rest @ ..] = &args.filters[..] else { bail!("nothing to merge") };
+    let [first, rest @ ..] = &args.filters[..] else { bail!("expected at least 2 filters") };
     files::check_target(&args.output)?;
     let mut merged = files::open_to_change(first)?;
     for path in rest {
@@ -15,7 +15,7 @@ pub(crate) fn run(args: &Merge) -> Result<()> {
         let done = if args.intersect { merged.intersect(&other) } else { merged.merge(&other) };
         done.map_err(|error| match error {
             tamis::Error::Mismatch { what } => {
-                anyhow::anyhow!("{}: not of the same {what} as {}", path.display(), first.display())
+                anyhow::anyhow!("{}: the {what} differs from {}", path.display(), first.display())
             }
             error => failure(path.display(), &error),
         })?;
@@ -23,8 +23,8 @@ pub(crate) fn run(args: &Merge) -> Result<()> {
     files::save(&merged, &args.output)?;
     if !args.quiet {
         let (path, keys) = (args.output.display(), merged.filter().len());
-        let what = if args.intersect { "at most" } else { "with" };
-        output::message(format_args!("{path}: {} {what} {keys} keys", merged.filter().kind()));
+        let bound = if args.intersect { "at most " } else { "" };
+        output::message(format_args!("{path}: {}, {bound}{keys} keys", merged.filter().kind()));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `tamis remove`: keys out of a filter.
+//! `tamis remove`: removes keys from a filter.
 
 use anyhow::Result;
 use tamis::Capability;
@@ -19,12 +19,12 @@ pub(crate) fn run(args: &Remove) -> Result<bool> {
 
     let keys = Keys::open(&args.keys_from, args.form.separator(), false)?;
     let bar = progress::bar("removing", &keys, args.quiet);
-    let (mut removed, mut strangers) = (0u64, 0u64);
+    let (mut removed, mut absent) = (0u64, 0u64);
     each_run(&keys, args.form.threads(), &hasher, &bar, |hashes| {
         for key in hashes {
             match filter.remove(*key) {
                 Ok(true) => removed += 1,
-                Ok(false) => strangers += 1,
+                Ok(false) => absent += 1,
                 Err(error) => return Err(failure(args.filter.display(), &error)),
             }
         }
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Remove) -> Result<bool> {
     files::save(&keyed, args.target())?;
     if !args.quiet {
         output::message(format_args!(
-            "{}: {removed} keys removed, {strangers} were surely not in, {now} in it",
+            "{}: removed {removed} keys, {absent} were absent, {now} in total",
             args.target().display()
         ));
     }

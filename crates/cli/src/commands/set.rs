@@ -1,4 +1,4 @@
-//! `tamis set`: other values for keys of the set.
+//! `tamis set`: changes the values of keys.
 
 use anyhow::{Result, bail};
 use tamis::{Capability, Error, KeyHash};
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Set) -> Result<()> {
             match filter.set(*key, *value) {
                 Ok(Some(_)) => set += 1,
                 Ok(None) => bail!(
-                    "{name}:{line}: surely not a key of {}; nothing was saved",
+                    "{name}:{line}: the key is not in {}; nothing was saved",
                     args.filter.display()
                 ),
                 Err(error @ Error::Value { .. }) => {
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Set) -> Result<()> {
     bar.finish_and_clear();
     files::save(&keyed, args.target())?;
     if !args.quiet {
-        output::message(format_args!("{}: {set} values set", args.target().display()));
+        output::message(format_args!("{}: set {set} values", args.target().display()));
     }
     Ok(())
 }
