@@ -12,7 +12,7 @@ use tamis::{
     CountingQuotientShape, Cuckoo, Filter, Goal, Insert, KeyHash, Quotient, QuotientShape, Remove,
     SetOps, Shape, Xor,
 };
-use tamis_cli::bench::harness::{self, Contender, Keys, Metric};
+use tamis_bench::{Contender, Keys, Metric, measure};
 
 const KEYS: u64 = 1_000_000;
 
@@ -411,7 +411,7 @@ fn xor_speed() -> Result<()> {
         let contenders: Vec<Box<dyn Contender>> =
             entrants.into_iter().map(|entrant| entrant as Box<dyn Contender>).collect();
         let keys = Keys::new(10u64.pow(power), 1.0 / 256.0, ROUNDS, 10);
-        let outcomes = harness::measure(&contenders, &keys, ROUNDS, &|| ())?;
+        let outcomes = measure(&contenders, &keys, ROUNDS, &|| ())?;
         for (i, outcome) in outcomes.iter().enumerate() {
             let build = builds[i] / builds[0];
             let [_, hit, miss, hits, misses] = Metric::ALL.map(|metric| {

@@ -11,10 +11,9 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use kuva::prelude::{Layout, LinePlot, Plot, ScatterPlot};
 use tamis::{
-    Build, Figures, Filter, Goal, HashId, Hashes, Key, KeyHash, KeyHasher, Keyed, Settings, Shape,
-    plan,
+    Build, Figures, Filter, Goal, HashId, Hashes, Key, KeyHash, KeyHasher, Settings, Shape, plan,
 };
-use tamis_cli::bench::harness::{Contained, Contender};
+use tamis_bench::{Contender, KindContender};
 
 /// Hashes of the integers from `from` on, under a fixed seed that `salt` changes.
 pub fn hashes(salt: u64, from: u64, count: u64) -> Vec<KeyHash> {
@@ -32,33 +31,31 @@ pub fn share_of_yes(filter: &impl Filter, keys: &[KeyHash]) -> f64 {
     out.iter().filter(|yes| **yes).count() as f64 / keys.len() as f64
 }
 
-/// One of ours, as the harness of `tamis bench` measures it.
+/// A kind of tamis as a contender of the bench harness.
 pub trait Entrant: Contender {
-    /// What its shape promises.
+    /// Returns the figures of its shape.
     fn figures(&self) -> Figures;
 
-    /// Builds it from the integers below `figures().keys`, which are made on the way: no list of
-    /// them lies in memory.
+    /// Builds the filter from the integers below `figures().keys`. The integers are generated
+    /// during the build and not held in memory.
     fn stream(&self, threads: usize) -> Result<()>;
 
-    /// Its memory over the bound, n log2(1 / rate), less 1.
+    /// Returns the memory overhead: bits per key / log2(1 / fpr) - 1.
     fn over(&self) -> f64 {
         over(self.figures().bits_per_key(), self.figures().fpr)
     }
 }
 
-/// So many bits a key over the bound for that rate, less 1.
+/// Returns `bits_per_key` / log2(1 / `fpr`) - 1.
 pub fn over(bits_per_key: f64, fpr: f64) -> f64 {
     bits_per_key / -fpr.log2() - 1.0
 }
 
-struct Ours<F: Filter> {
-    name: &'static str,
-    shape: F::Shape,
-    hasher: KeyHasher,
-}
-
-/// A kind of ours with these settings, for the goal.
+/// Returns a kind of tamis with `settings`, sized for `goal`.
+///
+/// # Errors
+///
+/// Returns an error if the kind cannot meet `goal`.
 pub fn entrant<F: Build + 'static>(
     name: &'static str,
     goal: Goal,
@@ -69,21 +66,10 @@ pub fn entrant<F: Build + 'static>(
         all.set(*name, *value);
     }
     let hasher = KeyHasher::new(HashId::Fast, [9, 0x7a3e]);
-    Ok(Box::new(Ours::<F> { name, shape: plan::solve(goal, &all)?, hasher }))
+    Ok(Box::new(KindContender::<F> { name, shape: plan::solve(goal, &all)?, hasher }))
 }
 
-impl<F: Build + 'static> Contender for Ours<F> {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn build(&self, keys: &[u64]) -> Result<Box<dyn Contained>> {
-        let hashes = Hashes::new(keys.iter().map(|key| key.hash_with(&self.hasher)));
-        Ok(Box::new(Keyed::new(self.hasher, F::build(self.shape.clone(), hashes)?)))
-    }
-}
-
-impl<F: Build + 'static> Entrant for Ours<F> {
+impl<F: Build + 'static> Entrant for KindContender<F> {
     fn figures(&self) -> Figures {
         self.shape.figures()
     }

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use lab::{Entrant, Line, Sheet, build_times, entrant, over, processor_time};
 use serde_json::Value;
 use tamis::{BinaryFuse, Bloom, Goal, Ribbon, SplitBlockBloom, Xor};
-use tamis_cli::bench::harness::{self, Contender, Keys, Metric};
+use tamis_bench::{Contender, Keys, Metric, measure};
 
 const ROUNDS: usize = 31;
 /// From so many keys on one build says how long it takes.
@@ -90,7 +90,7 @@ fn space(keys: u64, width: i32) -> Result<()> {
     let contenders: Vec<Box<dyn Contender>> =
         entrants.into_iter().map(|entrant| entrant as Box<dyn Contender>).collect();
     let all = Keys::new(keys, 2f64.powi(-width), ROUNDS, 9);
-    let outcomes = harness::measure(&contenders, &all, ROUNDS, &|| ())?;
+    let outcomes = measure(&contenders, &all, ROUNDS, &|| ())?;
     let name = format!("space-{}-{width}", power(keys));
     let mut sheet = Sheet::new("static", name, &COLUMNS);
     let mut lines = Vec::new();

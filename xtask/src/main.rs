@@ -15,10 +15,14 @@ cargo xtask CHORE
   soak           the same checks with the large counts: hours
   fuzz [SECONDS] every fuzz target, so long each (60)
   peers [FLAGS]  our filters beside other crates', in one process; flags as `tamis bench`
-  lab            the tables and figures of the papers, made anew under lab/
+  lab            runs every program of lab/ and rewrites its tables and figures: hours
   table          writes the table of filters in docs/choosing.md from the registry
   plot           writes the README's plot, docs/bits-per-key.svg
 ";
+
+/// The programs of `lab/` that `cargo xtask lab` runs, in order.
+const LAB: [&str; 9] =
+    ["survey", "slides", "tinyset", "static", "ksat", "sat", "adaptive", "dictionary", "open"];
 
 /// What the coverage-guided fuzzer needs to see: the flags of `cargo fuzz`, on a stable compiler.
 const COVERAGE: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
@@ -42,11 +46,9 @@ fn main() -> Result<()> {
                     .chain(flags),
             )
         }
-        "lab" => ["survey", "slides", "tinyset", "static", "sat", "adaptive", "dictionary"]
-            .into_iter()
-            .try_for_each(|paper| {
-                cargo(["run", "--release", "--package", "tamis-lab", "--bin", paper])
-            }),
+        "lab" => LAB.into_iter().try_for_each(|program| {
+            cargo(["run", "--release", "--package", "tamis-lab", "--bin", program])
+        }),
         "table" => table::write(),
         "plot" => plot::write(),
         _ => {

@@ -1,31 +1,39 @@
-//! The command line: every option, and the words that explain it.
+//! The command line: commands, options and their help texts.
 
-use std::ffi::OsString;
+mod dict;
+mod parse;
+
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use anyhow::{Result, bail};
 use clap::{Args, Parser, Subcommand};
-use tamis::plan::{check_fpr, check_keys};
-use tamis::{Capability, HashId, Kind};
-use tamis_dictionary::Layout;
+use tamis::HashId;
 
 use crate::input::Separator;
-use crate::{bench, demo, number};
+use crate::number;
+
+pub(crate) use dict::{
+    Dict, DictCommand, DictCreate, DictKeys, DictLoad, DictPut, DictStats, DictVerify,
+};
+pub(crate) use parse::{KindOrAuto, Need, Window, with_underscores};
 
 const EXAMPLES: &str = "\
 Examples:
-  tamis build words.txt -o words.tamis       a filter of every line, 1 % false positives
-  tamis query words.tamis text.txt           the lines of text.txt that may be words
-  tamis query -v words.tamis text.txt        those that surely are not
-  tamis plan --keys 1e9 --fpr 0.1%           what a billion keys would take
-  tamis filters                              every kind there is
+  tamis build words.txt -o words.tamis       build a filter of every line, 1 % false positives
+  tamis query words.tamis text.txt           print the lines that are probably words
+  tamis query -v words.tamis text.txt        print the lines that are certainly not words
+  tamis plan --keys 1e9 --fpr 0.1%           compare the memory of all kinds for 10^9 keys
+  tamis filters                              list all kinds of filter
 
-Exit status: 0 something matched or all went well, 1 nothing matched, 2 an error.";
+Exit status: 0 success or a match, 1 no match, 2 an error.";
 
-/// Is it in the set? A filter answers from little memory: no is certain, yes is nearly so
+/// Build, query and plan approximate membership filters
+///
+/// A filter answers whether a key is in a set, from a few bits per key. A negative answer is certain;
+/// a positive answer is wrong at a rate that you choose.
 #[derive(Parser, Debug)]
 #[command(name = "tamis", version, after_help = EXAMPLES, disable_help_subcommand = true)]
 pub(crate) struct Cli {
@@ -52,24 +60,23 @@ pub(crate) enum Command {
     Plan(Plan),
     Dict(Dict),
     Ksat(Ksat),
-    /// Measure what each kind of filter costs on this machine
-    Bench(bench::Args),
-    /// Show every kind of filter at work
-    Demo(demo::Args),
+    Bench(Bench),
+    /// Build, save, open and query every kind of filter, and print a summary
+    Demo,
     Completions(Completions),
     Man(Man),
 }
 
-/// How key files are written and read.
+/// The format of key files, and the number of threads.
 #[derive(Args, Debug)]
 pub(crate) struct Form {
     /// Keys end with a zero byte instead of a line feed
     #[arg(short = '0', long = "null")]
     pub(crate) nul: bool,
-    /// Keys are raw 64-bit integers, eight bytes each, little-endian
+    /// Keys are raw 64-bit integers, 8 bytes each, little-endian
     #[arg(long, conflicts_with = "nul")]
     pub(crate) u64: bool,
-    /// Threads to work on [default: as many as the machine has]
+    /// Number of threads [default: all processors]
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
 }
@@ -85,181 +92,201 @@ impl Form {
 
     pub(crate) fn threads(&self) -> usize {
         let all = || available_parallelism().map_or(1, NonZeroUsize::get);
-        // Past a thousand there are only more buffers, no more processors.
+        // More than 1024 threads add buffers but no speed.
         self.threads.map_or_else(all, NonZeroUsize::get).min(1024)
+    }
+
+    /// Checks that keys are lines, which can hold a value. Raw integers cannot.
+    pub(crate) fn require_lines(&self) -> Result<()> {
+        if self.u64 {
+            bail!("--u64 cannot be used here: raw integers have no values");
+        }
+        Ok(())
     }
 }
 
-/// Build a filter from keys, and ask it for every one of them before it is saved
+/// Build a filter from keys, and look up every key before saving it
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Key files hold one key a line; empty lines are no keys, and a carriage return before the line feed
-is not part of one. Files that end in .gz or .zst are unpacked. Keys are read in pieces, so a file
+Key files have one key per line. Empty lines are skipped, and a carriage return before the line
+feed is not part of the key. Files named .gz or .zst are decompressed. Files are read in blocks and
 may be larger than memory.
 
-Keys are read three times: to count, to build, to check; standard input is first copied to a
-temporary file. A static kind that is named reads them once: it counts and checks what it gathered,
-8 bytes a key, in memory or, where --max-memory is short of that, in a file without a name. Its
-limit is for all the program takes; that of the other kinds is for the filter alone, to which
-reading adds some 10 MB a thread.
+Keys are read 3 times: to count, to build and to check. Standard input is first copied to a
+temporary file. A static kind given by --filter reads keys once: it holds 8 bytes per key, in
+memory or, beyond --max-memory, in an unnamed temporary file, and counts and checks its own copy.
 
-Without --filter the best of all kinds is built, unless --needs or --keys ask for one that can be
-added to.
+--max-memory limits the whole process for static kinds. For the other kinds it limits the filter,
+and reading adds about 10 MB per thread.
 
-Counts, sizes and rates may be written as 1e6, 10M, 64KiB, 0.1%, 1/1000 or 2^-8.
+Without --filter the best kind is chosen as by `tamis plan`. With --keys only kinds that can insert
+are considered, and with --needs only kinds with these capabilities.
+
+Counts, sizes and rates can be written as 1e6, 10M, 64KiB, 0.1%, 1/1000 or 2^-8.
 
 Examples:
   tamis build words.txt -o words.tamis
   tamis build --fpr 0.1% --filter bloom a.txt b.txt.gz -o both.tamis
-  sort -u log | tamis build --keys 10M -o seen.tamis      room for ten million, to add to
+  sort -u log | tamis build --keys 10M -o seen.tamis      capacity for `tamis add`
   tamis build --bytes 64MiB --hash secure users.txt -o users.tamis
   tamis build --u64 ids.bin -o ids.tamis
-  tamis build --values stock.tsv -o stock.tamis           to ask with `tamis get`
+  tamis build --values stock.tsv -o stock.tamis           values for `tamis get`
   tamis build --deny never.txt --fpr 2^-8 spam.txt -o spam.tamis
   tamis build --filter sat --k 5 --efficiency 0.85 --fpr 25% words.txt -o words.tamis")]
 pub(crate) struct Build {
-    /// Files of keys; `-` or none is standard input
+    /// Files of keys; `-` is standard input [default: -]
     #[arg(value_name = "KEYS")]
     pub(crate) keys_from: Vec<PathBuf>,
-    /// Where to save the filter
+    /// File to write the filter to
     #[arg(short, long, value_name = "F")]
     pub(crate) output: PathBuf,
-    /// The kind of filter; `auto` takes what `tamis plan` puts first
-    #[arg(long, value_name = "NAME", default_value = "auto", value_parser = kind_or_auto())]
+    /// Kind of filter; `auto` takes the first kind that `tamis plan` lists
+    #[arg(long, value_name = "NAME", default_value = "auto", value_parser = parse::kind_or_auto())]
     pub(crate) filter: KindOrAuto,
-    /// The share of strangers that may pass for members [default: 1%]
-    #[arg(long, value_name = "P", value_parser = rate, allow_negative_numbers = true, group = "space")]
+    /// False positive rate: the share of non-members that the filter accepts [default: 1%]
+    #[arg(long, value_name = "P", value_parser = parse::rate, allow_negative_numbers = true, group = "space")]
     pub(crate) fpr: Option<f64>,
-    /// Memory for each key
+    /// Size of the filter in bits per key
     #[arg(long, value_name = "B", value_parser = number::bits, allow_negative_numbers = true, group = "space")]
     pub(crate) bits_per_key: Option<f64>,
-    /// Memory in all
+    /// Size of the filter in bytes
     #[arg(long, value_name = "N", value_parser = number::size, group = "space")]
     pub(crate) bytes: Option<u64>,
-    /// Make room for this many keys, to add the others later [default: as many as there are]
-    #[arg(long, value_name = "N", value_parser = keys, allow_negative_numbers = true)]
+    /// Capacity in keys, to add more keys later [default: the number of keys read]
+    #[arg(long, value_name = "N", value_parser = parse::keys, allow_negative_numbers = true)]
     pub(crate) keys: Option<u64>,
-    /// With `--filter auto`: what the filter must be able to do, as for `tamis plan` [default:
-    /// nothing more, but insert with --keys]
-    #[arg(long, value_name = "NEEDS", value_delimiter = ',', value_parser = need())]
+    /// With `--filter auto`: capabilities that the filter must have, separated by commas [default:
+    /// none, or insert with --keys]
+    #[arg(long, value_name = "NEEDS", value_delimiter = ',', value_parser = parse::need())]
     pub(crate) needs: Vec<Need>,
-    /// A setting of the kind, as `tamis filters` lists them
-    #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
+    /// A setting of the kind; `tamis filters` lists them
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse::setting)]
     pub(crate) set: Vec<(String, String)>,
-    /// With `--filter sat`, literals a clause: 3 to 7 [default: 4]
+    /// With `--filter sat`: literals per clause, 3 to 7 [default: 4]
     #[arg(long, value_name = "K", allow_negative_numbers = true)]
     pub(crate) k: Option<String>,
-    /// With `--filter sat`, the share of the memory that cannot be saved: more takes longer to
-    /// build, from 0.85 on much longer [default: 0.75]
+    /// With `--filter sat`: information-theoretic minimum over actual size, below 1. Building slows
+    /// down with it, steeply from 0.85 on [default: 0.75]
     #[arg(long, value_name = "E", allow_negative_numbers = true)]
     pub(crate) efficiency: Option<String>,
     /// With `--filter sat`: sliced, multi, single or nae [default: sliced]
     #[arg(long, value_name = "NAME")]
     pub(crate) construction: Option<String>,
-    /// With `--filter sat`, give up after so many seconds, and save nothing
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
+    /// With `--filter sat`: stop after this many seconds and save nothing [default: no limit]
+    #[arg(long, value_name = "SECONDS", value_parser = parse::seconds, allow_negative_numbers = true)]
     pub(crate) time_limit: Option<Duration>,
-    /// Lines are a key, a tab and a number (17 or 0x11), which `tamis get` tells of the key
+    /// Read lines of a key, a tab and an integer (17 or 0x11), which `tamis get` prints
     #[arg(long, conflicts_with_all = ["u64", "keys", "needs", "deny"])]
     pub(crate) values: bool,
-    /// Keys that shall never pass for members, in the form of KEYS
+    /// File of keys that the filter must reject, in the format of KEYS
     #[arg(long, value_name = "FILE", conflicts_with_all = ["keys", "needs"])]
     pub(crate) deny: Vec<PathBuf>,
-    /// How keys become numbers: `secure` where others choose the keys and must not find out
-    /// which of them collide
-    #[arg(long, value_name = "HASH", default_value = "fast", value_parser = hash())]
+    /// Hash function: `secure` resists adversarial keys, `fast` does not
+    #[arg(long, value_name = "HASH", default_value = "fast", value_parser = parse::hash())]
     pub(crate) hash: HashId,
-    /// The seed of the hash, 32 hexadecimal digits: filters to merge or compare must share one
-    /// [default: random]
+    /// Seed of the hash function, 32 hexadecimal digits. Filters that are merged or compared must
+    /// have the same seed [default: random]
     #[arg(long, value_name = "HEX", value_parser = number::seed)]
     pub(crate) seed: Option<[u64; 2]>,
-    /// Take no more memory than this, or refuse [default: the memory that is available]
+    /// Memory limit in bytes [default: the available memory]
     #[arg(long, value_name = "M", value_parser = number::size)]
     pub(crate) max_memory: Option<u64>,
-    /// Where a static kind lays keys aside for which there is no memory [default: the folder of F]
+    /// Folder for temporary files of a static kind [default: the folder of F]
     #[arg(long, value_name = "DIR")]
     pub(crate) scratch: Option<PathBuf>,
-    /// Do not ask the filter for every key before saving it; a static kind does so in any case
+    /// Do not look up every key before saving. Static kinds always do
     #[arg(long)]
     pub(crate) no_verify: bool,
     #[command(flatten)]
     pub(crate) form: Form,
-    /// Print what was built as JSON
+    /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-    /// Say nothing but errors
+    /// Print errors only
     #[arg(short, long)]
     pub(crate) quiet: bool,
 }
 
-/// Print the lines that may be members
+/// Print the lines that the filter accepts
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Lines come out as they went in, in the same order, as soon as they are known. Give -0 or --u64 if
-the filter was built so; integers are printed as decimal numbers.
+Lines are printed unchanged and in order, as soon as each block of input is read. A line that is
+printed may be a false positive; with -v every printed line is certainly not a member. Use -0 or
+--u64 if the filter was built with it. Integers are printed in decimal.
+
+Exit status: 0 if a line was selected, 1 if none was, 2 an error.
 
 Examples:
   tamis query words.tamis text.txt
-  tail -f log | tamis query -v seen.tamis      only what is surely new
-  tamis query -q seen.tamis <<< apple && echo perhaps")]
+  tail -f log | tamis query -v seen.tamis      print only lines that are certainly new
+  tamis query -q seen.tamis <<< apple && echo probably")]
 pub(crate) struct Query {
     /// The filter
     #[arg(value_name = "F")]
     pub(crate) filter: PathBuf,
-    /// Files of keys to look for; `-` or none is standard input
+    /// Files of keys to look up; `-` is standard input [default: -]
     #[arg(value_name = "PROBES")]
     pub(crate) probes: Vec<PathBuf>,
-    /// Print the lines that surely are not members
+    /// Print the lines that are certainly not members
     #[arg(short = 'v', long)]
     pub(crate) invert: bool,
-    /// Print only how many
+    /// Print only the number of lines
     #[arg(short, long)]
     pub(crate) count: bool,
-    /// Print nothing: the exit status tells whether there was any
+    /// Print nothing, and exit at the first line selected
     #[arg(short, long, conflicts_with = "count")]
     pub(crate) quiet: bool,
-    /// Trust the file's contents: open it at once, however large
+    /// Skip the checksums, so that a large file opens at once
     #[arg(long)]
     pub(crate) no_check: bool,
     #[command(flatten)]
     pub(crate) form: Form,
 }
 
-/// Add keys to a filter that can take more
+/// Insert keys into a filter
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The filter is replaced as a whole or, on any error, not at all. It takes as many keys as it was
-built for: see --keys of `tamis build`.")]
+The filter must be of a kind that can insert, with free capacity: see --keys of `tamis build`. On an
+error the file is left unchanged.
+
+Example:
+  tamis add seen.tamis today.txt")]
 pub(crate) struct Add {
     #[command(flatten)]
     pub(crate) change: Change,
 }
 
-/// Remove keys from a filter that can forget
+/// Remove keys from a filter
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Remove only what was added. A stranger that passes for a member may take a member with it; one
-that is surely not in is counted and reported. Exit status 1 if nothing was removed.")]
+Remove only keys that were inserted. Removing a non-member that the filter accepts can delete a
+member; non-members that the filter rejects are counted and reported. On an error the file is left
+unchanged.
+
+Exit status: 0 if a key was removed, 1 if none was, 2 an error.
+
+Example:
+  tamis remove seen.tamis expired.txt")]
 pub(crate) struct Remove {
     #[command(flatten)]
     pub(crate) change: Change,
 }
 
-/// What `add`, `remove` and `set` are told.
+/// Arguments of `add`, `remove` and `set`.
 #[derive(Args, Debug)]
 pub(crate) struct Change {
     /// The filter
     #[arg(value_name = "F")]
     pub(crate) filter: PathBuf,
-    /// Files of keys; `-` or none is standard input
+    /// Files of keys; `-` is standard input [default: -]
     #[arg(value_name = "KEYS")]
     pub(crate) keys_from: Vec<PathBuf>,
-    /// Save here and leave F as it is
+    /// File to write the changed filter to [default: F]
     #[arg(short, long, value_name = "G")]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) form: Form,
-    /// Say nothing but errors
+    /// Print errors only
     #[arg(short, long)]
     pub(crate) quiet: bool,
 }
@@ -270,193 +297,204 @@ impl Change {
     }
 }
 
-/// Print how often each line is in, as a count, a tab and the line
+/// Print each line with its count: the count, a tab and the line
 #[derive(Args, Debug)]
 #[command(after_help = "\
-A count is never too low, and now and then too high. `>15` means more than the 15 that can be told.
-Exit status 1 if no line was in.")]
+A count is never too low and sometimes too high. `>15` means that the counter is saturated at 15.
+
+Exit status: 0 if a count is above 0, 1 if none is, 2 an error.
+
+Example:
+  tamis count visits.tamis users.txt")]
 pub(crate) struct Count {
     /// The filter
     #[arg(value_name = "F")]
     pub(crate) filter: PathBuf,
-    /// Files of keys to look for; `-` or none is standard input
+    /// Files of keys to look up; `-` is standard input [default: -]
     #[arg(value_name = "PROBES")]
     pub(crate) probes: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) form: Form,
 }
 
-/// Print each line that may be a key, a tab and its value
+/// Print each line that the filter accepts, a tab and its value
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The filter is one of `tamis build --values`. A stranger passes for a key, with some value, as rarely as
-its rate says. Exit status 1 if no line was printed.
+The filter must be built with `tamis build --values`. A non-member is accepted at the false
+positive rate, with an arbitrary value.
+
+Exit status: 0 if a line was printed, 1 if none was, 2 an error.
 
 Examples:
-  tamis get stock.tamis <<< apple
-  tamis get -v stock.tamis orders.txt          only what is surely not in stock")]
+  tamis get stock.tamis names.txt
+  tamis get --json stock.tamis <<< apple")]
 pub(crate) struct Get {
     /// The filter
     #[arg(value_name = "F")]
     pub(crate) filter: PathBuf,
-    /// Files of keys to look for; `-` or none is standard input
+    /// Files of keys to look up; `-` is standard input [default: -]
     #[arg(value_name = "PROBES")]
     pub(crate) probes: Vec<PathBuf>,
-    /// Print the lines that surely are no keys
+    /// Print the lines that are certainly not members
     #[arg(short = 'v', long)]
     pub(crate) invert: bool,
-    /// Print one JSON object for each line
+    /// Print one JSON object per line
     #[arg(long)]
     pub(crate) json: bool,
-    /// Trust the file's contents: open it at once, however large
+    /// Skip the checksums, so that a large file opens at once
     #[arg(long)]
     pub(crate) no_check: bool,
     #[command(flatten)]
     pub(crate) form: Form,
 }
 
-/// Give keys of a filter with values other values
+/// Change the values of keys in a filter built with --values
 #[derive(Args, Debug)]
 #[command(after_help = "\
-KEYS are lines of a key, a tab and a value, as for `tamis build --values`; of a key that comes twice the last
-value stays. Only set what is a key: a stranger that passes for one may write over a key's value.
-One that surely is none is an error. The filter is replaced as a whole or, on any error, not at all.")]
+KEYS has lines of a key, a tab and a value, as for `tamis build --values`. If a key occurs twice, its
+last value is stored. A key that is certainly not a member is an error. A non-member that the filter
+accepts overwrites the value of a member. On an error the file is left unchanged.
+
+Example:
+  tamis set stock.tamis changes.tsv")]
 pub(crate) struct Set {
     #[command(flatten)]
     pub(crate) change: Change,
 }
 
-/// Drop the lines of a stream that came before, in fixed memory
+/// Drop repeated lines of a stream, in fixed memory
 #[derive(Args, Debug)]
 #[command(after_help = "\
-A line is dropped if it came among the last N lines, or within the time, of --window: always then. It is
-forgotten for certain when an eighth as many more have come, or an eighth of the time has gone by. A new line
-is dropped by mistake as rarely as --fpr says. Lines come out as they went in, as soon as they are known.
+A line is dropped if it occurred within the last --window lines, or within that time. Every repeat
+within the window is dropped. A line is forgotten at the latest when 1/8 of the window more has
+passed. A line that is new is dropped at the rate of --fpr. Lines are printed unchanged and in
+order, as soon as each block of input is read.
 
-With --checkpoint what was seen is kept from one run to the next: it is read at the beginning, and written every
-half a minute, at the end, and when the program is interrupted. After a crash what came since it was last
-written may be printed again.
+With --checkpoint the window is read from FILE at the start and written every 30 s, at the end, and
+on an interrupt. After a crash, lines since the last write may be printed again.
 
 Examples:
-  tail -f log | tamis uniq                         the last 10 million lines
-  tail -f log | tamis uniq --window 10min          what has not been said for ten minutes
+  tail -f log | tamis uniq                         the last 10^7 lines
+  tail -f log | tamis uniq --window 10min          lines not seen for 10 minutes
   tamis uniq --window 1M --fpr 1e-9 a.txt b.txt.gz
-  tamis uniq --checkpoint seen.tamis < today.txt   and tomorrow on from there")]
+  tamis uniq --checkpoint seen.tamis < today.txt   continue the previous run")]
 pub(crate) struct Uniq {
-    /// Files of lines; `-` or none is standard input
+    /// Files of lines; `-` is standard input [default: -]
     #[arg(value_name = "LINES")]
     pub(crate) lines_from: Vec<PathBuf>,
-    /// How far back to look: a number of lines, or a time such as 90s, 10min, 2h or 7d [default: 10M]
-    #[arg(long, value_name = "N|TIME", value_parser = window, allow_negative_numbers = true)]
+    /// Length of the window: a number of lines, or a time such as 90s, 10min, 2h or 7d [default: 10M]
+    #[arg(long, value_name = "N|TIME", value_parser = parse::window, allow_negative_numbers = true)]
     pub(crate) window: Option<Window>,
-    /// The share of new lines that may be dropped by mistake [default: 1e-6]
-    #[arg(long, value_name = "P", value_parser = rate, allow_negative_numbers = true)]
+    /// False positive rate: the share of new lines that are dropped [default: 1e-6]
+    #[arg(long, value_name = "P", value_parser = parse::rate, allow_negative_numbers = true)]
     pub(crate) fpr: Option<f64>,
-    /// With a window of time: how many different lines may come in it; more of them raise the
-    /// share that is dropped by mistake [default: 10M]
-    #[arg(long, value_name = "N", value_parser = keys, allow_negative_numbers = true)]
+    /// With a window of time: capacity in distinct lines per window. More lines raise the false
+    /// positive rate [default: 10M]
+    #[arg(long, value_name = "N", value_parser = parse::keys, allow_negative_numbers = true)]
     pub(crate) keys: Option<u64>,
-    /// Go on where this file says, if it is there, and keep it up to date
+    /// Read the window from this file if it exists, and write it back
     #[arg(long, value_name = "FILE")]
     pub(crate) checkpoint: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) form: Form,
 }
 
-/// Print lines in two columns: those that surely are no members, and those that may be
+/// Print lines in two columns: certainly not members, and probably members
 #[derive(Args, Debug)]
 #[command(after_help = "\
-As comm(1) with a filter for the second file: lines of the second column begin with a tab, unless the first is
-left out. Exit status 1 if no line may be a member.
+Works like comm(1) with a filter as the second file. Lines of the second column start with a tab,
+unless the first column is hidden.
+
+Exit status: 0 if the second column has a line, 1 if it has none, 2 an error.
 
 Examples:
   tamis comm words.tamis text.txt
-  tamis comm -1 words.tamis text.txt           only what may be in: as `tamis query`
-  tamis comm --json words.tamis text.txt       how many of each, and how many false positives to expect")]
+  tamis comm -1 words.tamis text.txt           print probable members only, as `tamis query`
+  tamis comm --json words.tamis text.txt       print counts and the expected false positives")]
 pub(crate) struct Comm {
     /// The filter
     #[arg(value_name = "F")]
     pub(crate) filter: PathBuf,
-    /// Files of keys; `-` or none is standard input
+    /// Files of keys; `-` is standard input [default: -]
     #[arg(value_name = "KEYS")]
     pub(crate) keys_from: Vec<PathBuf>,
-    /// Leave out the first column: lines that surely are no members
+    /// Hide the first column: lines that are certainly not members
     #[arg(short = '1')]
     pub(crate) hide_new: bool,
-    /// Leave out the second column: lines that may be members
+    /// Hide the second column: lines that are probably members
     #[arg(short = '2')]
     pub(crate) hide_maybe: bool,
-    /// Print only how many lines each column would have
+    /// Print only the number of lines of each column
     #[arg(short, long)]
     pub(crate) count: bool,
-    /// Print only how many lines each column would have, as JSON
+    /// Print only the number of lines of each column, as a JSON object
     #[arg(long, conflicts_with = "count")]
     pub(crate) json: bool,
-    /// Trust the file's contents: open it at once, however large
+    /// Skip the checksums, so that a large file opens at once
     #[arg(long)]
     pub(crate) no_check: bool,
     #[command(flatten)]
     pub(crate) form: Form,
 }
 
-/// Merge filters into one of all their keys
+/// Merge filters into a filter of all their keys
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Filters can be merged if they are of one kind, size, hash and seed, and if the keys of all fit:
+The filters must have the same kind, shape, hash and seed, and the capacity for the keys of all.
 
+Example:
   seed=$(openssl rand -hex 16)
   tamis build --seed $seed --keys 1M monday.txt -o monday.tamis
   tamis build --seed $seed --keys 1M tuesday.txt -o tuesday.tamis
   tamis merge monday.tamis tuesday.tamis -o both.tamis")]
 pub(crate) struct Merge {
-    /// The filters
+    /// The filters, at least 2
     #[arg(value_name = "FILTERS", required = true, num_args = 2..)]
     pub(crate) filters: Vec<PathBuf>,
-    /// Where to save the result
+    /// File to write the result to
     #[arg(short, long, value_name = "F")]
     pub(crate) output: PathBuf,
-    /// Keep only what may be in all of them
+    /// Intersect instead: accept only keys that every filter accepts
     #[arg(long)]
     pub(crate) intersect: bool,
-    /// Say nothing but errors
+    /// Print errors only
     #[arg(short, long)]
     pub(crate) quiet: bool,
 }
 
-/// Tell how alike sets are: the normalised dot product of their filters, 0 to 1
+/// Print the similarity of sets, 0 to 1: the normalised dot product of their filters
 #[derive(Args, Debug)]
 #[command(after_help = "\
-To compare texts, make a filter of the words of each, all of one kind, seed and size:
+The filters must have the same kind, shape, hash and seed. Disjoint sets give a value slightly above
+0, because bits collide by chance; larger filters give values closer to 0.
 
+Example: compare texts by their words
   for text in a b c; do
     tr -cs '[:alpha:]' '\\n' < $text.txt | sort -u |
       tamis build --filter bloom --seed 0x1 --keys 10k -o $text.tamis
   done
-  tamis similar a.tamis b.tamis c.tamis
-
-Sets without a common key come out a little above 0, since some of their bits meet by chance: the
-larger the filters, the closer to 0.")]
+  tamis similar a.tamis b.tamis c.tamis")]
 pub(crate) struct Similar {
-    /// The filters
+    /// The filters, at least 2
     #[arg(value_name = "FILTERS", required = true, num_args = 2..)]
     pub(crate) filters: Vec<PathBuf>,
-    /// Print one JSON object for each pair
+    /// Print one JSON object per pair
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// Tell what is in a filter file
+/// Print the kind, size, rates and capabilities of a filter
 #[derive(Args, Debug)]
 pub(crate) struct Info {
     /// The filter
     #[arg(value_name = "F")]
     pub(crate) filter: PathBuf,
-    /// Print JSON
+    /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// Check every checksum and the structure of filter files
+/// Check the checksums and the structure of filter files
 #[derive(Args, Debug)]
 pub(crate) struct Verify {
     /// The filters
@@ -464,190 +502,118 @@ pub(crate) struct Verify {
     pub(crate) filters: Vec<PathBuf>,
 }
 
-/// List every kind of filter: what it can do, and its bits per key at four rates
+/// List all kinds of filter with their capabilities, settings and bits per key
 #[derive(Args, Debug)]
 pub(crate) struct Filters {
-    /// Print one JSON object for each kind
+    /// Print one JSON object per kind
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// Compare the kinds of filter for a job, the pick first
+/// Compare the kinds of filter for a job, the recommended one first
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Give two of --keys, --fpr and --bytes; --keys alone means a rate of 1 %. With neither --keys nor
---bytes the number of keys is not known, and the filter grows.
+Give two of --keys, --fpr and --bytes. --keys alone means a rate of 1 %. Without --keys and --bytes
+the number of keys is unknown, and only kinds that grow are listed.
 
 Examples:
   tamis plan --keys 1e9 --fpr 0.1%           how much memory?
-  tamis plan --keys 10M --bytes 16MiB        which rate?
+  tamis plan --keys 10M --bytes 16MiB        which false positive rate?
   tamis plan --bytes 1GiB --fpr 1/1000       how many keys?
-  tamis plan --fpr 1%                        nobody knows how many
+  tamis plan --fpr 1%                        unknown number of keys
   tamis plan --keys 1M --needs remove,count")]
 pub(crate) struct Plan {
-    /// How many keys
-    #[arg(long, value_name = "N", value_parser = keys, allow_negative_numbers = true)]
+    /// Number of keys
+    #[arg(long, value_name = "N", value_parser = parse::keys, allow_negative_numbers = true)]
     pub(crate) keys: Option<u64>,
-    /// The share of strangers that may pass for members
-    #[arg(long, value_name = "P", value_parser = rate, allow_negative_numbers = true)]
+    /// False positive rate: the share of non-members that the filter accepts
+    #[arg(long, value_name = "P", value_parser = parse::rate, allow_negative_numbers = true)]
     pub(crate) fpr: Option<f64>,
-    /// Memory in all
+    /// Size of the filter in bytes
     #[arg(long, value_name = "N", value_parser = number::size)]
     pub(crate) bytes: Option<u64>,
-    /// What the filter must be able to do; `static`: nothing but answer, for keys known in advance
-    #[arg(long, value_name = "NEEDS", value_delimiter = ',', value_parser = need())]
+    /// Capabilities that the filter must have, separated by commas; `static` requires none
+    #[arg(long, value_name = "NEEDS", value_delimiter = ',', value_parser = parse::need())]
     pub(crate) needs: Vec<Need>,
-    /// Print one JSON object for each kind
+    /// Print one JSON object per kind
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// Keep keys and values on disk or in a server, exactly, behind a filter that learns
+/// Solve a random k-SAT formula in DIMACS format
 #[derive(Args, Debug)]
 #[command(after_help = "\
-WHERE is a file that ends in .redb, any other name for a folder (fjall), redis://HOST:PORT/ or
-postgres://USER@HOST/DATABASE; of a server, #NAME at the end says which of its dictionaries, and the
-command must be built with --features redis or postgres. Keys that are not there are answered from
-memory, without touching the store, but for the few that the filter lets in; each of these is let in
-once. One process at a time has a dictionary open.
+Prints `s SATISFIABLE` and the solution in `v` lines, or `s UNKNOWN`. The solver cannot prove that a
+formula has no solution. It is tuned for random clauses of 3 to 7 literals and accepts other
+lengths. The same seed and number of flips give the same answer on every machine. Files named .gz or
+.zst are decompressed.
 
-Examples:
-  tamis dict create --keys 10M stock.redb
-  tamis dict load stock.redb stock.tsv.gz
-  tamis dict get stock.redb apple
-  tamis dict stats stock.redb")]
-pub(crate) struct Dict {
-    #[command(subcommand)]
-    pub(crate) command: DictCommand,
-}
-
-#[derive(Subcommand, Debug)]
-pub(crate) enum DictCommand {
-    /// Make an empty dictionary
-    Create(DictCreate),
-    /// Give a key a value
-    Put(DictPut),
-    /// Print each key that is there, a tab and its value; exit status 1 if none is
-    Get(DictKeys),
-    /// Take keys out; exit status 1 if none was there
-    Delete(DictKeys),
-    /// Put every line: a key, a tab and a value
-    Load(DictLoad),
-    /// Tell what has happened, and how large everything is
-    Stats(DictStats),
-    /// Compare the filter with every key of the store
-    Verify(DictVerify),
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct DictCreate {
-    /// The dictionary
-    #[arg(value_name = "WHERE")]
-    pub(crate) place: String,
-    /// Room for this many keys in the filter, which grows if there are more
-    #[arg(long, value_name = "N", value_parser = keys, default_value = "1e6")]
-    pub(crate) keys: u64,
-    /// The share of strangers for which the store is asked
-    #[arg(long, value_name = "P", value_parser = rate, default_value = "2^-8", allow_negative_numbers = true)]
-    pub(crate) fpr: f64,
-    /// Entries in the order of hashes (`clustered`: a false positive costs one access), or of keys,
-    /// with an index (`secondary`: two)
-    #[arg(long, value_name = "LAYOUT", default_value = "clustered", value_parser = layout())]
-    pub(crate) layout: Layout,
-    /// How keys become numbers: `fast` only where nobody picks keys to hurt you
-    #[arg(long, value_name = "HASH", default_value = "secure", value_parser = hash())]
-    pub(crate) hash: HashId,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct DictPut {
-    /// The dictionary
-    #[arg(value_name = "WHERE")]
-    pub(crate) place: String,
-    /// The key
-    pub(crate) key: OsString,
-    /// Its value
-    pub(crate) value: OsString,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct DictKeys {
-    /// The dictionary
-    #[arg(value_name = "WHERE")]
-    pub(crate) place: String,
-    /// The keys; without any, the lines of standard input
-    #[arg(value_name = "KEY")]
-    pub(crate) keys: Vec<OsString>,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct DictLoad {
-    /// The dictionary
-    #[arg(value_name = "WHERE")]
-    pub(crate) place: String,
-    /// Files of lines; `-` or none is standard input
-    #[arg(value_name = "LINES")]
-    pub(crate) lines: Vec<PathBuf>,
-    /// Say nothing but errors
-    #[arg(short, long)]
-    pub(crate) quiet: bool,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct DictStats {
-    /// The dictionary
-    #[arg(value_name = "WHERE")]
-    pub(crate) place: String,
-    /// Print one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct DictVerify {
-    /// The dictionary
-    #[arg(value_name = "WHERE")]
-    pub(crate) place: String,
-}
-
-/// Solve a formula of random clauses, in a DIMACS file
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Prints `s SATISFIABLE` and the solution in `v` lines, or `s UNKNOWN`: that there is no solution it
-cannot find out. Made for random clauses of 3 to 7 literals; others may be among them. The same
-seed and number of flips give the same answer on every machine. Files that end in .gz or .zst are
-unpacked.
-
-Exit status: 0 solved, 1 gave up, 2 an error.
+Exit status: 0 solved, 1 not solved, 2 an error.
 
 Examples:
   tamis ksat formula.cnf
   tamis ksat --timeout 60 --seed 2 hard.cnf.gz -o solution.txt")]
 pub(crate) struct Ksat {
-    /// The formula; `-` or none is standard input
-    #[arg(value_name = "FILE", default_value = "-", hide_default_value = true)]
+    /// The formula; `-` is standard input
+    #[arg(value_name = "FILE", default_value = "-")]
     pub(crate) formula: PathBuf,
-    /// Where to write the answer [default: standard output]
+    /// File to write the answer to [default: standard output]
     #[arg(short, long, value_name = "F")]
     pub(crate) output: Option<PathBuf>,
-    /// Another seed, another search
+    /// Seed of the search
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
-    /// Give up after changing a variable so many times
-    #[arg(long, value_name = "N", value_parser = flips, default_value = "1e9")]
+    /// Stop after this many flips of a variable
+    #[arg(long, value_name = "N", value_parser = parse::flips, default_value = "1e9")]
     pub(crate) flips: u64,
-    /// Give up after so many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
+    /// Stop after this many seconds [default: no limit]
+    #[arg(long, value_name = "SECONDS", value_parser = parse::seconds, allow_negative_numbers = true)]
     pub(crate) timeout: Option<Duration>,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-    /// Show no progress
+    /// Print no progress
     #[arg(short, long)]
     pub(crate) quiet: bool,
 }
 
-/// Print completions for a shell
+/// Measure time and memory of the kinds of filter on this machine
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Keys are 64-bit integers, and every time includes hashing them. Times are nanoseconds per key, the
+median over the rounds; the factor after a time compares it with the fastest filter of the column.
+On a shared machine compare the factors, not the times. With `all`, kinds that take minutes to
+build are skipped above 100000 keys.
+
+Examples:
+  tamis bench --keys 10M --fpr 0.1%
+  tamis bench --filter bloom,cuckoo --rounds 101 --json")]
+pub(crate) struct Bench {
+    /// Kinds to measure, separated by commas
+    #[arg(long, value_name = "A,B|all", value_delimiter = ',', default_value = "all")]
+    pub(crate) filter: Vec<String>,
+    /// Number of keys
+    #[arg(long, value_name = "N", default_value = "1M", value_parser = number::count)]
+    pub(crate) keys: u64,
+    /// False positive rate to build for
+    #[arg(long, value_name = "P", default_value = "1%", value_parser = number::rate)]
+    pub(crate) fpr: f64,
+    /// Number of rounds, 1 to 10000
+    #[arg(long, value_name = "R", default_value_t = 31,
+        value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=10_000))]
+    pub(crate) rounds: usize,
+    /// Seed of the keys and of the hash functions
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Print one JSON object per kind, with the peak memory of a build
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print the peak memory of building this kind, in bytes
+    #[arg(long, value_name = "FILTER", hide = true)]
+    pub(crate) peak_of: Option<String>,
+}
+
+/// Print shell completions
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -660,85 +626,11 @@ pub(crate) struct Completions {
 
 /// Print the manual page
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  tamis man --dir ~/.local/share/man/man1")]
 pub(crate) struct Man {
-    /// Write the page of every command into this folder instead
+    /// Write the pages of all commands to this folder instead
     #[arg(long, value_name = "D")]
     pub(crate) dir: Option<PathBuf>,
-}
-
-/// `--filter` of `build`: no kind is `auto`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct KindOrAuto(pub(crate) Option<Kind>);
-
-/// One of `--needs`: no capability is `static`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Need(pub(crate) Option<Capability>);
-
-fn kind_or_auto() -> impl TypedValueParser<Value = KindOrAuto> {
-    let names = std::iter::once("auto").chain(Kind::ALL.iter().map(|kind| kind.name()));
-    PossibleValuesParser::new(names).map(|name| KindOrAuto(name.parse().ok()))
-}
-
-fn need() -> impl TypedValueParser<Value = Need> {
-    let names = Capability::ALL.iter().map(|capability| capability.name());
-    PossibleValuesParser::new(names.chain(["static"])).map(|name| Need(name.parse().ok()))
-}
-
-fn hash() -> impl TypedValueParser<Value = HashId> {
-    let names = [HashId::Fast, HashId::Secure].map(HashId::name);
-    PossibleValuesParser::new(names).try_map(|name| name.parse::<HashId>())
-}
-
-fn layout() -> impl TypedValueParser<Value = Layout> {
-    let layouts = [Layout::Clustered, Layout::Secondary];
-    PossibleValuesParser::new(layouts.map(Layout::name)).map(move |name| {
-        layouts.into_iter().find(|layout| layout.name() == name).expect("one of them")
-    })
-}
-
-fn setting(text: &str) -> anyhow::Result<(String, String)> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.into(), value.into())),
-        _ => anyhow::bail!("not of the form name=value"),
-    }
-}
-
-/// A rate that the library takes: learnt before any key is read.
-fn rate(text: &str) -> anyhow::Result<f64> {
-    let rate = number::rate(text)?;
-    check_fpr(rate)?;
-    Ok(rate)
-}
-
-fn keys(text: &str) -> anyhow::Result<u64> {
-    let keys = number::count(text)?;
-    check_keys(keys)?;
-    Ok(keys)
-}
-
-/// `--window` of `uniq`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Window {
-    Lines(u64),
-    Time(Duration),
-}
-
-fn window(text: &str) -> anyhow::Result<Window> {
-    if let Some(time) = number::time(text) {
-        return Ok(Window::Time(time?));
-    }
-    let lines = number::count(text).map_err(|_| {
-        anyhow::anyhow!("not a number of lines above 0, such as 10M, nor a time, such as 10min")
-    })?;
-    check_keys(lines)?;
-    Ok(Window::Lines(lines))
-}
-
-fn flips(text: &str) -> anyhow::Result<u64> {
-    number::count(text).map_err(|_| anyhow::anyhow!("not a number of flips, such as 1e9 or 100M"))
-}
-
-fn seconds(text: &str) -> anyhow::Result<Duration> {
-    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    seconds.ok_or_else(|| anyhow::anyhow!("not a number of seconds, such as 60 or 0.5"))
 }

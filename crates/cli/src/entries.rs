@@ -1,4 +1,4 @@
-//! Lines of a key, a tab and a value.
+//! Reads lines of a key, a tab and a value.
 
 use anyhow::{Result, bail};
 use tamis::{EntrySource, KeyHash, KeyHasher};
@@ -6,14 +6,14 @@ use tamis::{EntrySource, KeyHash, KeyHasher};
 use crate::hashing::{Pool, Tally};
 use crate::input::{Batch, Keys};
 
-/// The key and the value of a line; the key may have tabs of its own.
+/// Splits a line at its last tab into the key and the value.
 pub(crate) fn split(line: &[u8]) -> Result<(&[u8], u64)> {
     let Some(tab) = memchr::memrchr(b'\t', line) else {
-        bail!("no tab between a key and its value");
+        bail!("expected a key, a tab and a value");
     };
     let (key, text) = (&line[..tab], &line[tab + 1..]);
     if key.is_empty() {
-        bail!("no key before the tab");
+        bail!("the key before the tab is empty");
     }
     Ok((key, number(text)?))
 }
@@ -25,16 +25,16 @@ fn number(text: &[u8]) -> Result<u64> {
         None => (&*shown, 10),
     };
     if digits.is_empty() || !digits.bytes().all(|digit| char::from(digit).is_digit(radix)) {
-        // A value is short; what is not one need not be.
+        // The text may be of any length; the message quotes its start.
         let start: String = shown.chars().take(40).collect();
-        bail!("the value {start:?} is not a number, such as 17 or 0x11");
+        bail!("the value {start:?} is not an integer such as 17 or 0x11");
     }
     let number = u64::from_str_radix(digits, radix);
-    number.or_else(|_| bail!("the value {shown} is more than 64 bits take"))
+    number.or_else(|_| bail!("the value {shown} does not fit in 64 bits"))
 }
 
-/// Hands on the number, the hash and the value of every line, in order; lines without a key are
-/// left out.
+/// Calls `sink` with the line number, the hash and the value of every line, in order. Empty lines are
+/// skipped.
 pub(crate) fn each_entry(
     batch: &Batch<'_>,
     hasher: &KeyHasher,
@@ -52,28 +52,28 @@ pub(crate) fn each_entry(
     Ok(())
 }
 
-/// Keys and values of one pass: a value that changed between two passes shows as a key would.
+/// Returns the tally of entries, in which a changed value shows like a changed key.
 pub(crate) fn tally(entries: &[(KeyHash, u64)]) -> Tally {
     let with_value =
         |(hash, value): &(KeyHash, u64)| KeyHash { lo: hash.lo.wrapping_add(*value), ..*hash };
     Tally::of(&entries.iter().map(with_value).collect::<Vec<_>>())
 }
 
-/// What hands out the next run, or why a line of it is none; nothing at the end.
+/// Returns the next run, the error of a line in it, or `None` at the end.
 type NextRun<'a> = dyn FnMut() -> Result<Option<Result<Vec<(KeyHash, u64)>>>> + 'a;
 
-/// Entries as they come from [`Keys::pull`], for a builder to read.
+/// An [`EntrySource`] over the results of [`Keys::pull`].
 pub(crate) struct EntryRuns<'a> {
     next: &'a mut NextRun<'a>,
     run: Vec<(KeyHash, u64)>,
-    /// Where runs go when they have been read.
+    /// Receives each run after use.
     pool: &'a Pool<Vec<(KeyHash, u64)>>,
-    /// What has been read.
+    /// The entries returned so far.
     pub(crate) tally: Tally,
 }
 
 impl<'a> EntryRuns<'a> {
-    /// Reads what `next` returns, until that is nothing.
+    /// Returns a source that calls `next` until it returns `None`.
     pub(crate) fn new(next: &'a mut NextRun<'a>, pool: &'a Pool<Vec<(KeyHash, u64)>>) -> Self {
         Self { next, pool, tally: Tally::default(), run: Vec::new() }
     }
@@ -85,7 +85,7 @@ impl EntrySource for EntryRuns<'_> {
         let unreadable = |error: anyhow::Error| tamis::Error::Source(error.into());
         while let Some(run) = (self.next)().map_err(unreadable)? {
             let run = run.map_err(unreadable)?;
-            // A batch of empty lines has no keys, but an empty run would mean the end.
+            // A batch of empty lines has no entries; returning an empty run would end the source.
             if !run.is_empty() {
                 self.tally.add(tally(&run));
                 self.run = run;
@@ -96,16 +96,16 @@ impl EntrySource for EntryRuns<'_> {
     }
 }
 
-/// A line that was looked for.
+/// A line found by [`find`].
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
-    /// Its file and number.
+    /// Its file and line number.
     pub(crate) place: String,
-    /// What it says; of a raw integer its bytes.
+    /// Its text, or the 8 bytes of a raw integer.
     pub(crate) line: Vec<u8>,
 }
 
-/// The first line that is wanted.
+/// Returns the first line for which `wanted` is true.
 pub(crate) fn find(
     keys: &Keys,
     threads: usize,
@@ -159,18 +159,15 @@ mod tests {
             assert_eq!(split(line).unwrap(), (key, value));
         }
         let bad: [(&[u8], &str); 9] = [
-            (b"apple", "no tab between a key and its value"),
-            (b"\t5", "no key before the tab"),
-            (b"a\t", "the value \"\" is not a number, such as 17 or 0x11"),
-            (b"a\t0x", "the value \"0x\" is not a number, such as 17 or 0x11"),
-            (b"a\t-1", "the value \"-1\" is not a number, such as 17 or 0x11"),
-            (b"a\t+1", "the value \"+1\" is not a number, such as 17 or 0x11"),
-            (b"a\t1 ", "the value \"1 \" is not a number, such as 17 or 0x11"),
-            (b"a\tten", "the value \"ten\" is not a number, such as 17 or 0x11"),
-            (
-                b"a\t18446744073709551616",
-                "the value 18446744073709551616 is more than 64 bits take",
-            ),
+            (b"apple", "expected a key, a tab and a value"),
+            (b"\t5", "the key before the tab is empty"),
+            (b"a\t", "the value \"\" is not an integer such as 17 or 0x11"),
+            (b"a\t0x", "the value \"0x\" is not an integer such as 17 or 0x11"),
+            (b"a\t-1", "the value \"-1\" is not an integer such as 17 or 0x11"),
+            (b"a\t+1", "the value \"+1\" is not an integer such as 17 or 0x11"),
+            (b"a\t1 ", "the value \"1 \" is not an integer such as 17 or 0x11"),
+            (b"a\tten", "the value \"ten\" is not an integer such as 17 or 0x11"),
+            (b"a\t18446744073709551616", "the value 18446744073709551616 does not fit in 64 bits"),
         ];
         for (line, message) in bad {
             assert_eq!(split(line).unwrap_err().to_string(), message);

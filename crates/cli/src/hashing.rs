@@ -1,4 +1,4 @@
-//! From batches of lines to runs of hashes.
+//! Turns batches of keys into runs of hashes.
 
 use std::sync::Mutex;
 
@@ -8,7 +8,7 @@ use tamis::{KeyHash, KeyHasher, KeySource};
 
 use crate::input::{Batch, Keys, Separator};
 
-/// The hash of every key of a batch, in order, into `hashes`; lines without a key are left out.
+/// Hashes every key of a batch into `hashes`, in order. Lines without a key are skipped.
 pub(crate) fn hash_keys(batch: &Batch<'_>, hasher: &KeyHasher, hashes: &mut Vec<KeyHash>) {
     hashes.clear();
     match batch.separator() {
@@ -17,7 +17,17 @@ pub(crate) fn hash_keys(batch: &Batch<'_>, hasher: &KeyHasher, hashes: &mut Vec<
     }
 }
 
-/// Hashes all keys on so many threads, and hands them to `sink` in order, a run at a time.
+/// Hashes every line of a batch into `hashes`, in order. A line without a key has a hash too, so that
+/// hashes and lines can be zipped.
+pub(crate) fn hash_lines(batch: &Batch<'_>, hasher: &KeyHasher, hashes: &mut Vec<KeyHash>) {
+    hashes.clear();
+    match batch.separator() {
+        Separator::U64 => hashes.extend(batch.words().map(|word| hasher.int(word))),
+        _ => hashes.extend(batch.lines().map(|line| hasher.bytes(line.key))),
+    }
+}
+
+/// Hashes all keys on `threads` threads and calls `sink` with runs of hashes, in order.
 pub(crate) fn each_run(
     keys: &Keys,
     threads: usize,
@@ -41,18 +51,17 @@ pub(crate) fn each_run(
     Ok(())
 }
 
-/// Memory to use again. Fresh memory is paid for when it is first touched, page by page, which
-/// costs more than hashing what is put there.
+/// Buffers for reuse. The page faults of fresh memory cost more than hashing the keys.
 #[derive(Debug, Default)]
 pub(crate) struct Pool<T>(Mutex<Vec<T>>);
 
 impl<T: Default> Pool<T> {
-    /// Something used before, as it was left, or something new.
+    /// Takes a used buffer with its old contents, or a new one.
     pub(crate) fn take(&self) -> T {
         self.0.lock().ok().and_then(|mut pool| pool.pop()).unwrap_or_default()
     }
 
-    /// Keeps it for the next who asks.
+    /// Returns a buffer to the pool.
     pub(crate) fn give(&self, used: T) {
         if let Ok(mut pool) = self.0.lock() {
             pool.push(used);
@@ -60,41 +69,41 @@ impl<T: Default> Pool<T> {
     }
 }
 
-/// The keys of one pass, told by number and sum of hashes: two passes over the same keys agree,
-/// whatever the order in which batches were done.
+/// A checksum of the keys of one pass: their number and the sum of their hashes. It does not depend
+/// on the order of batches, so two passes over the same keys agree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
-    /// How many.
+    /// The number of keys.
     pub(crate) keys: u64,
     sum: u64,
 }
 
 impl Tally {
-    /// Of some hashes.
+    /// Returns the tally of `hashes`.
     pub(crate) fn of(hashes: &[KeyHash]) -> Self {
         let sum = hashes.iter().fold(0, |sum: u64, hash| sum.wrapping_add(hash.hi ^ hash.lo));
         Self { keys: hashes.len() as u64, sum }
     }
 
-    /// And of some more.
-    pub(crate) fn add(&mut self, more: Self) {
-        self.keys += more.keys;
-        self.sum = self.sum.wrapping_add(more.sum);
+    /// Adds another tally.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.keys += other.keys;
+        self.sum = self.sum.wrapping_add(other.sum);
     }
 }
 
-/// Hashes as they come from [`Keys::pull`](crate::input::Keys::pull), for a builder to read.
+/// A [`KeySource`] over the results of [`Keys::pull`].
 pub(crate) struct Runs<'a> {
     next: &'a mut dyn FnMut() -> Result<Option<(Vec<KeyHash>, Tally)>>,
     run: Vec<KeyHash>,
-    /// Where runs go when they have been read.
+    /// Receives each run after use.
     pool: &'a Pool<Vec<KeyHash>>,
-    /// What has been read.
+    /// The keys returned so far.
     pub(crate) tally: Tally,
 }
 
 impl<'a> Runs<'a> {
-    /// Reads what `next` returns, until that is nothing.
+    /// Returns a source that calls `next` until it returns `None`.
     pub(crate) fn new(
         next: &'a mut dyn FnMut() -> Result<Option<(Vec<KeyHash>, Tally)>>,
         pool: &'a Pool<Vec<KeyHash>>,
@@ -109,7 +118,7 @@ impl KeySource for Runs<'_> {
         while let Some((run, tally)) =
             (self.next)().map_err(|error| tamis::Error::Source(error.into()))?
         {
-            // A batch of empty lines has no keys, but an empty run would mean the end.
+            // A batch of empty lines has no keys; returning an empty run would end the source.
             if !run.is_empty() {
                 self.tally.add(tally);
                 self.run = run;

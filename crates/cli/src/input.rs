@@ -1,18 +1,14 @@
-//! Reading files of keys.
+//! Reads files of keys.
 //!
-//! A file is read in blocks, never whole, so that one larger than memory is no
-//! different from a small one. Each block is cut after its last whole line; what
-//! follows the cut opens the next block. The lines of a block make a [`Batch`].
+//! A file is read in blocks, so it may be larger than memory. Each block is cut after its last whole
+//! line, and the rest is copied to the start of the next block. The lines of a block are a [`Batch`].
 //!
-//! With several threads there is no thread that only reads: the workers take
-//! turns at the reader, each into a buffer of its own, and map what they have read
-//! while the next one reads. Whoever has the turn also queues a promise of its
-//! result, and since promises are queued in the order of the input, the results
-//! come out in that order with nothing to sort. The queue is short: it bounds the
-//! results that wait, as the number of workers bounds the blocks in memory.
+//! With several threads no thread only reads. The workers take turns at the reader, which is behind
+//! a lock: a worker reads a block into its own buffer, queues a receiver for its result, unlocks the
+//! reader and then maps the block. Receivers are queued in the order of the input, so results come
+//! out in that order without sorting. The bounded queue limits the results that wait, and the number
+//! of workers limits the blocks in memory.
 
-use std::error::Error;
-use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Seek};
 use std::panic::resume_unwind;
@@ -23,29 +19,31 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use memchr::{memchr_iter, memrchr};
 
-/// The longest line that is read, which is also what bounds the memory.
+use crate::errors::failure;
+
+/// The length limit of a line, which bounds the memory of a block.
 pub(crate) const MAX_KEY: usize = 16 << 20;
 
-/// Large enough to make the cost of a turn vanish, small enough that a block just
-/// read is still in the processor's cache when it is split.
+/// The block size: large enough that locking costs nothing, small enough that a block is still in the
+/// processor's cache when it is split.
 const BLOCK: usize = 1 << 20;
 
-/// What ends a key.
+/// The separator of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Separator {
-    /// A line feed, before which one carriage return is not part of the key.
+    /// A line feed. One carriage return before it is not part of the key.
     Newline,
     /// A zero byte.
     Nul,
-    /// Nothing: the keys are 64-bit integers, eight bytes each, little-endian.
+    /// None: keys are 64-bit integers, 8 bytes each, little-endian.
     U64,
 }
 
 impl Separator {
-    /// The byte that ends a key, unless the keys are integers.
+    /// Returns the byte that ends a key, or `None` for integers.
     pub(crate) fn byte(self) -> Option<u8> {
         match self {
             Self::Newline => Some(b'\n'),
@@ -54,7 +52,8 @@ impl Separator {
         }
     }
 
-    /// Where the last whole line of `data` ends, or 0; there is none before `from`.
+    /// Returns the end of the last whole line of `data`, or 0 if there is none. No line ends before
+    /// `from`.
     fn cut(self, data: &[u8], from: usize) -> usize {
         match self.byte() {
             Some(byte) => memrchr(byte, &data[from..]).map_or(0, |at| from + at + 1),
@@ -71,7 +70,7 @@ impl Separator {
     }
 }
 
-/// The key files of one command, in their order.
+/// The key files of one command, in order.
 #[derive(Debug)]
 pub(crate) struct Keys {
     sources: Vec<Source>,
@@ -80,10 +79,10 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// Checks that every path can be read; `-`, or no path at all, is standard input.
+    /// Opens the files. `-` and an empty list are standard input.
     ///
-    /// `again` says that the keys will be read more than once. What can be read but
-    /// once, a pipe, is then first copied to an unnamed temporary file.
+    /// With `again` the keys can be read more than once: a pipe is first copied to an unnamed
+    /// temporary file.
     pub(crate) fn open(paths: &[PathBuf], separator: Separator, again: bool) -> Result<Self> {
         let stdin = [PathBuf::from("-")];
         let paths = if paths.is_empty() { &stdin } else { paths };
@@ -91,15 +90,15 @@ impl Keys {
         Ok(Self { sources, separator, block: BLOCK })
     }
 
-    /// The size on disk of all sources, unless one of them is a pipe.
+    /// Returns the size of all sources on disk, or `None` if one of them is a pipe.
     pub(crate) fn bytes(&self) -> Option<u64> {
         self.sources.iter().map(|source| source.bytes).sum()
     }
 
-    /// Calls `map` on every batch, on so many threads, and then `sink` on the results,
-    /// on the calling thread and in the order of the input.
+    /// Calls `map` with every batch on `threads` threads, and `sink` with each result on the calling
+    /// thread, in the order of the input.
     ///
-    /// An error, of the reader or of `sink`, ends the work with the batches in hand.
+    /// An error of the reader or of `sink` ends the work after the batches in progress.
     pub(crate) fn each_batch<T: Send>(
         &self,
         threads: usize,
@@ -114,7 +113,7 @@ impl Keys {
         })
     }
 
-    /// As [`Keys::each_batch`], for a consumer that asks: `consume` is given a function that
+    /// Works as [`Keys::each_batch`], but `consume` pulls the results: it receives a function that
     /// returns the next result, or `None` at the end.
     pub(crate) fn pull<T: Send, R>(
         &self,
@@ -139,11 +138,11 @@ impl Keys {
                 .collect();
             drop(queue);
             let outcome = consume(&mut || match promises.recv() {
-                // A promise is broken only by a panic, which the join below passes on.
+                // The sender is dropped only by a panic, which the join below resumes.
                 Ok(promise) => Ok(promise?.recv().ok()),
                 Err(_) => Ok(None),
             });
-            // Workers stop when nobody is left to take their results.
+            // Workers stop when the queue is closed.
             drop(promises);
             for worker in workers {
                 if let Err(panic) = worker.join() {
@@ -155,27 +154,27 @@ impl Keys {
     }
 }
 
-/// A result to come, or the error that ended the reading.
+/// The receiver of a result, or the error that ended the reading.
 type Promise<T> = Result<Receiver<T>>;
 
-/// One worker's turns, until the reader is at its end or nobody wants the results.
+/// Runs one worker until the reader is at its end or the queue is closed.
 fn work<T>(
     reader: &Mutex<Option<Reader<'_>>>,
     queue: SyncSender<Promise<T>>,
     map: impl Fn(&Batch<'_>) -> T,
 ) {
     let mut buffer = Vec::new();
-    // The lock is poisoned only if another worker panicked, which its join reports.
+    // The lock is poisoned only if another worker panicked; its join resumes the panic.
     while let Ok(mut turn) = reader.lock()
         && let Some(reader) = turn.as_mut()
     {
         match reader.next(&mut buffer) {
             Ok(Some(batch)) => {
                 let (answer, promise) = sync_channel(1);
-                // Queued before the turn is passed on: this is what keeps the order.
+                // Queued before the reader is unlocked, which keeps the order.
                 if queue.send(Ok(promise)).is_ok() {
                     drop(turn);
-                    // Refused only if no longer wanted, as the next turn will find.
+                    // Fails only if the queue is closed, which the next `queue.send` reports.
                     let _ = answer.send(map(&batch));
                     continue;
                 }
@@ -183,7 +182,7 @@ fn work<T>(
             Ok(None) => {}
             Err(error) => drop(queue.send(Err(error))),
         }
-        // Nobody else shall ask a reader that failed, or wait for more of a pipe.
+        // No other worker may use a reader that failed, or wait for more of a pipe.
         *turn = None;
     }
 }
@@ -192,7 +191,7 @@ fn work<T>(
 struct Source {
     name: String,
     origin: Origin,
-    /// `None` for what is no file on disk: a pipe, a terminal, a device.
+    /// `None` for a pipe, a terminal or a device.
     bytes: Option<u64>,
 }
 
@@ -217,8 +216,8 @@ impl Source {
             Self { name, origin: Origin::Path(path.into()), bytes }
         };
         if source.bytes.is_some() {
-            // Better to learn now than after an hour that the last file is not readable.
-            // A pipe is not tried, for its writer would see this reader come and go.
+            // An unreadable file is reported now, not after the files before it. A pipe is not
+            // tried, because its writer would see a reader open and close it.
             source.raw().map_err(|error| failure(&source.name, &error))?;
         } else if again {
             let copy = source.raw().and_then(spool);
@@ -241,7 +240,7 @@ impl Source {
         })
     }
 
-    /// The bytes of the keys, with what has been taken of the disk added to `taken`.
+    /// Returns a reader of the decompressed bytes. Bytes read from disk are added to `taken`.
     fn decoded(&self, taken: Arc<AtomicU64>) -> io::Result<Box<dyn Read + Send + '_>> {
         let raw = Counted { raw: self.raw()?, taken };
         let name = self.name.to_ascii_lowercase();
@@ -255,7 +254,8 @@ impl Source {
     }
 }
 
-/// Reads one file, or standard input if it is `-`, unpacked like keys; `read` is told its name.
+/// Calls `read` with the name and the decompressed bytes of a file, or of standard input if `path` is
+/// `-`.
 pub(crate) fn read_one<T>(
     path: &Path,
     read: impl FnOnce(&str, &mut dyn Read) -> Result<T>,
@@ -271,13 +271,6 @@ fn spool(mut input: impl Read) -> io::Result<(File, u64)> {
     Ok((file, bytes))
 }
 
-/// What went wrong after the file's name, without the number that Rust appends.
-pub(crate) fn failure(name: impl Display, error: &dyn Error) -> anyhow::Error {
-    let words = error.to_string();
-    let words = words.split_once(" (os error ").map_or(words.as_str(), |(words, _)| words);
-    anyhow!("{name}: {words}")
-}
-
 struct Counted<R> {
     raw: R,
     taken: Arc<AtomicU64>,
@@ -291,7 +284,7 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// All sources, one after the other.
+/// Reads all sources, one after the other.
 struct Reader<'k> {
     keys: &'k Keys,
     rest: slice::Iter<'k, Source>,
@@ -304,7 +297,7 @@ impl<'k> Reader<'k> {
         Self { keys, rest: keys.sources.iter(), stream: None, taken: Arc::default() }
     }
 
-    /// Reads the next batch into `buffer`, which it shares with nobody.
+    /// Reads the next batch into `buffer`. Returns `None` at the end of the last source.
     fn next<'b>(&mut self, buffer: &'b mut Vec<u8>) -> Result<Option<Batch<'b>>>
     where
         'k: 'b,
@@ -336,14 +329,14 @@ struct Stream<'k> {
     bytes: Box<dyn Read + Send + 'k>,
     /// The number of the next line, from 1.
     line: u64,
-    /// What was read of that line along with the last block.
+    /// The part of that line that was read with the last block.
     carry: Vec<u8>,
-    /// Remembered because a terminal, asked again, would wait for a second end.
+    /// Whether the end was reached. Reading a terminal again would wait for a second end.
     ended: bool,
 }
 
 impl Stream<'_> {
-    /// Reads a block and returns where its whole lines end: 0 at the end of the source.
+    /// Reads a block and returns the end of its last whole line, or 0 at the end of the source.
     fn fill(&mut self, buffer: &mut Vec<u8>, separator: Separator, block: usize) -> Result<usize> {
         if self.ended {
             return Ok(0);
@@ -361,8 +354,8 @@ impl Stream<'_> {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => return Err(failure(name, &error)),
             }
-            // The lines of a pipe are handed on as they come: someone may be waiting for
-            // the answer to the last one before writing the next.
+            // The lines of a pipe are returned as they come: its writer may wait for the answer
+            // before it writes the next line.
             let full = filled == buffer.len();
             if full || self.source.bytes.is_none() {
                 let end = separator.cut(&buffer[..filled], searched);
@@ -373,9 +366,9 @@ impl Stream<'_> {
                 searched = filled;
             }
             if full {
-                // The buffer is one line, and not all of it.
+                // The buffer holds one unfinished line.
                 if filled > MAX_KEY {
-                    bail!("{name}:{}: line is longer than {} MiB", self.line, MAX_KEY >> 20);
+                    bail!("{name}:{}: the line is longer than {} MiB", self.line, MAX_KEY >> 20);
                 }
                 buffer.resize((2 * filled).min(MAX_KEY + 1), 0);
             }
@@ -383,13 +376,13 @@ impl Stream<'_> {
         self.ended = true;
         if separator == Separator::U64 && !filled.is_multiple_of(8) {
             let bytes = 8 * (self.line - 1) + filled as u64;
-            bail!("{name}: {bytes} bytes: not a whole number of 8-byte keys");
+            bail!("{name}: the size of {bytes} bytes is not a multiple of 8");
         }
         Ok(filled)
     }
 }
 
-/// Some whole lines of one source, at least one.
+/// Whole lines of one source, at least one.
 #[derive(Debug)]
 pub(crate) struct Batch<'a> {
     name: &'a str,
@@ -402,14 +395,14 @@ pub(crate) struct Batch<'a> {
 /// A line without its separator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Line<'a> {
-    /// All of it, to be written as it was read.
+    /// The whole line, with a carriage return if it has one.
     pub(crate) raw: &'a [u8],
     /// The key, empty if the line has none.
     pub(crate) key: &'a [u8],
 }
 
 impl Batch<'_> {
-    /// Every line, of keys that are not [`Separator::U64`].
+    /// Returns every line. Panics for [`Separator::U64`].
     pub(crate) fn lines(&self) -> impl Iterator<Item = Line<'_>> {
         let byte = self.separator.byte().expect("raw integers have no lines");
         let unended = self.data.last().is_some_and(|&last| last != byte);
@@ -424,37 +417,45 @@ impl Batch<'_> {
         })
     }
 
-    /// Its lines as they were read.
+    /// Returns the bytes of the batch.
     pub(crate) fn data(&self) -> &[u8] {
         self.data
     }
 
-    /// What ends its keys.
+    /// Returns the separator.
     pub(crate) fn separator(&self) -> Separator {
         self.separator
     }
 
-    /// The key of every line that has one.
+    /// Returns the key of every line that has one.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &[u8]> {
         self.lines().map(|line| line.key).filter(|key| !key.is_empty())
     }
 
-    /// The keys of [`Separator::U64`].
+    /// Returns the keys of [`Separator::U64`].
     pub(crate) fn words(&self) -> impl Iterator<Item = u64> {
         self.data.as_chunks().0.iter().map(|&word| u64::from_le_bytes(word))
     }
 
-    /// The name of the source, as messages give it.
+    /// Calls `each` with every line and the byte that ends it. Integers are written in decimal.
+    pub(crate) fn each_line(&self, mut each: impl FnMut(&[u8], u8)) {
+        match self.separator.byte() {
+            Some(end) => self.lines().for_each(|line| each(line.raw, end)),
+            None => self.words().for_each(|word| each(word.to_string().as_bytes(), b'\n')),
+        }
+    }
+
+    /// Returns the name of the source for messages.
     pub(crate) fn name(&self) -> &str {
         self.name
     }
 
-    /// The number of the first line, or integer, in its source, from 1.
+    /// Returns the number of the first line or integer in its source, from 1.
     pub(crate) fn first_line(&self) -> u64 {
         self.first_line
     }
 
-    /// How much of the disk was read for this batch: what to advance a progress bar by.
+    /// Returns the bytes read from disk for this batch, to advance a progress bar.
     pub(crate) fn read_bytes(&self) -> u64 {
         self.read
     }
@@ -470,7 +471,7 @@ mod tests {
     use super::*;
     use Separator::{Newline, Nul, U64};
 
-    /// Files by name and content, in a directory that lasts as long as the value.
+    /// Files in a temporary folder, which is deleted with the value.
     struct Files(TempDir, Vec<PathBuf>);
 
     fn files(files: &[(&str, &[u8])]) -> Files {
@@ -486,7 +487,7 @@ mod tests {
             Keys { block, ..Keys::open(&self.1, separator, false).unwrap() }
         }
 
-        /// The error of opening or reading, which must name the first file.
+        /// Returns the error of opening or reading, without the folder of the file that it names.
         fn error(&self, separator: Separator) -> String {
             let read = |keys: Keys| keys.each_batch(2, |_| (), Ok);
             let error = Keys::open(&self.1, separator, false).and_then(read).unwrap_err();
@@ -577,7 +578,7 @@ mod tests {
             assert_eq!(batches.concat(), words);
         }
         let odd = files(&[("keys.u64", &data[..13])]);
-        assert_eq!(odd.error(U64), "keys.u64: 13 bytes: not a whole number of 8-byte keys");
+        assert_eq!(odd.error(U64), "keys.u64: the size of 13 bytes is not a multiple of 8");
     }
 
     #[test]
@@ -629,7 +630,7 @@ mod tests {
         assert_eq!(keys(&longest.keys(Newline, BLOCK))[2].len(), MAX_KEY);
         data.extend_from_slice(b"x\nfour");
         let error = files(&[("keys", &data)]).error(Newline);
-        assert_eq!(error, "keys:3: line is longer than 16 MiB");
+        assert_eq!(error, "keys:3: the line is longer than 16 MiB");
     }
 
     #[test]
@@ -640,7 +641,7 @@ mod tests {
             let map = |_: &Batch<'_>| mapped.fetch_add(1, Ordering::Relaxed);
             let sink = |_| {
                 sunk += 1;
-                if sunk == 3 { Err(anyhow!("enough")) } else { Ok(()) }
+                if sunk == 3 { Err(anyhow::anyhow!("enough")) } else { Ok(()) }
             };
             let error = file.keys(Newline, 8).each_batch(threads, map, sink).unwrap_err();
             assert_eq!((error.to_string().as_str(), sunk), ("enough", 3));

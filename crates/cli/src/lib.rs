@@ -1,20 +1,34 @@
-//! The command `tamis`, as a library: `main.rs` only calls [`run`].
+//! The command `tamis` as a library; `main.rs` only calls [`run`].
 //!
-//! It holds no algorithm. `args.rs` is the surface, `commands/` has a file for each command,
-//! `input.rs` reads keys, `entries.rs` keys with values, `hashing.rs` turns them into hashes, `store.rs` opens and saves
-//! filters, `number.rs` and `output.rs` speak with people.
+//! The command has no algorithm of its own. Each module below uses only those above it:
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | `errors` | error messages |
+//! | `number` | parses and formats numbers with units |
+//! | `signals` | interrupts |
+//! | `memory` | available and used memory |
+//! | `files` | opens and saves filters |
+//! | `output` | prints results, tables, JSON and messages |
+//! | `input` | reads keys from files and pipes, on several threads |
+//! | `progress` | progress bars |
+//! | `hashing` | turns keys into hashes |
+//! | `entries` | reads lines of a key and a value |
+//! | `args` | the options and their help texts |
+//! | `commands` | one file per command |
 
 mod args;
-pub mod bench;
 mod commands;
-pub mod demo;
 mod entries;
+mod errors;
+mod files;
 mod hashing;
 mod input;
+mod memory;
 mod number;
 mod output;
 mod progress;
-mod store;
+mod signals;
 
 use std::process::ExitCode;
 
@@ -23,28 +37,29 @@ use clap::error::ErrorKind;
 
 use args::{Cli, Command};
 
-/// Something was asked for, and nothing was found.
-const NOTHING: u8 = 1;
+/// The exit status if no key matched.
+const NO_MATCH: u8 = 1;
+/// The exit status after an error.
 const ERROR: u8 = 2;
 
-/// Runs the command that the program was called with.
+/// Runs the command line of this process and returns the exit status.
 pub fn run() -> ExitCode {
-    store::survive_size_limits();
+    signals::ignore_file_size_signal();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
     match dispatch(&cli.command) {
         Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => NOTHING.into(),
+        Ok(false) => NO_MATCH.into(),
         Err(error) => {
-            output::complain(format_args!("{error:#}"));
+            output::print_error(format_args!("{error:#}"));
             ERROR.into()
         }
     }
 }
 
-/// Whether something was found, as the exit status will tell.
+/// Runs a command. Returns `false` if no key matched.
 fn dispatch(command: &Command) -> anyhow::Result<bool> {
     use commands::*;
     match command {
@@ -66,13 +81,13 @@ fn dispatch(command: &Command) -> anyhow::Result<bool> {
         Command::Dict(args) => dict::run(&args.command),
         Command::Ksat(args) => ksat::run(args),
         Command::Bench(args) => bench::run(args).map(|()| true),
-        Command::Demo(args) => demo::run(args).map(|()| true),
+        Command::Demo => demo::run().map(|()| true),
         Command::Completions(args) => completions::run(args).map(|()| true),
         Command::Man(args) => man::run(args).map(|()| true),
     }
 }
 
-/// Help and version as they are; of a mistake what it is, in one line like every other error.
+/// Prints help and version texts unchanged, and a usage error in one line like every other error.
 fn usage(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         let status = u8::try_from(error.exit_code()).unwrap_or(ERROR);
@@ -80,7 +95,7 @@ fn usage(error: &clap::Error) -> ExitCode {
     }
     let text = error.render().to_string();
     let lines = text.lines().take_while(|line| !line.trim().is_empty()).map(str::trim);
-    let what = lines.collect::<Vec<_>>().join(" ");
-    output::complain(what.strip_prefix("error: ").unwrap_or(&what));
+    let message = lines.collect::<Vec<_>>().join(" ");
+    output::print_error(message.strip_prefix("error: ").unwrap_or(&message));
     ERROR.into()
 }

@@ -1,12 +1,12 @@
-//! Numbers as people write and read them.
+//! Parses and formats numbers with units.
 
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
 
-/// Powers of a thousand, which counts and sizes share.
+/// Powers of 1000, for counts and sizes.
 const THOUSANDS: [(&str, f64); 4] = [("k", 1e3), ("m", 1e6), ("g", 1e9), ("t", 1e12)];
-/// Powers of 1024, and the same as above with a `b`.
+/// Units of sizes.
 const SIZES: [(&str, f64); 9] = [
     ("kib", 1024.0),
     ("mib", 1_048_576.0),
@@ -18,56 +18,59 @@ const SIZES: [(&str, f64); 9] = [
     ("tb", 1e12),
     ("b", 1.0),
 ];
-/// What a time is measured in; `m` alone would be a million.
+/// Units of time. There is no `m` for minutes, since `10M` is a count.
 const TIMES: [(&str, f64); 5] =
     [("ms", 1e-3), ("s", 1.0), ("min", 60.0), ("h", 3600.0), ("d", 86_400.0)];
 const PERCENT: [(&str, f64); 1] = [("%", 0.01)];
 
-/// A number of keys: `1000000`, `1e6`, `1.5M`, `2^20`.
+/// Parses a number of keys above 0: `1000000`, `1e6`, `1.5M`, `2^20`.
 pub(crate) fn count(text: &str) -> Result<u64> {
     match whole(text, &THOUSANDS) {
-        Some(0) => bail!("at least one key is needed"),
+        Some(0) => bail!("expected at least 1"),
         Some(count) => Ok(count),
-        None => bail!("not a number of keys, such as 1000000, 1e6 or 10M"),
+        None => bail!("expected a count such as 1000000, 1e6 or 10M"),
     }
 }
 
-/// A time, if there is a unit of time at the end: `90s`, `10min`, `1.5h`, `7d`. From a millisecond to
-/// a thousand years.
+/// Parses a time from 1 ms to 1000 years: `90s`, `10min`, `1.5h`, `7d`. Returns `None` if the text does
+/// not end with a unit of time.
 pub(crate) fn time(text: &str) -> Option<Result<Duration>> {
     let (digits, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic() && c != 'e')?);
     let (_, scale) = TIMES.iter().find(|(name, _)| unit.eq_ignore_ascii_case(name))?;
     let seconds = plain(digits.trim_end()).map(|number| number * scale);
     let fits = seconds.filter(|seconds| (1e-3..=3.2e10).contains(seconds));
-    Some(fits.map(Duration::from_secs_f64).ok_or_else(|| anyhow!("not a time from 1ms to 365000d")))
+    Some(
+        fits.map(Duration::from_secs_f64)
+            .ok_or_else(|| anyhow!("expected a time from 1ms to 365000d")),
+    )
 }
 
-/// A number of bytes: `4096`, `64KiB`, `1.5GB`, `2^20`.
+/// Parses a number of bytes: `4096`, `64KiB`, `1.5GB`, `2^20`.
 pub(crate) fn size(text: &str) -> Result<u64> {
     let units: Vec<_> = SIZES.into_iter().chain(THOUSANDS).collect();
     let Some(size) = whole(text, &units) else {
-        bail!("not a size, such as 4096, 64KiB or 1.5GB");
+        bail!("expected a size such as 4096, 64KiB or 1.5GB");
     };
     Ok(size)
 }
 
-/// A false positive rate: `0.01`, `1%`, `1/100`, `1e-2`, `2^-8`. The library says which are allowed.
+/// Parses a rate: `0.01`, `1%`, `1/100`, `1e-2`, `2^-8`. Does not check its range.
 pub(crate) fn rate(text: &str) -> Result<f64> {
     match scaled(text, &PERCENT) {
         Some(rate) => Ok(rate),
-        None => bail!("not a rate, such as 0.01, 1%, 1/100 or 2^-8"),
+        None => bail!("expected a rate such as 0.01, 1%, 1/100 or 2^-8"),
     }
 }
 
-/// A number of bits, perhaps with a fraction.
+/// Parses a number of bits above 0, which may have a fraction.
 pub(crate) fn bits(text: &str) -> Result<f64> {
     match scaled(text, &[]) {
         Some(bits) if bits.is_finite() && bits > 0.0 => Ok(bits),
-        _ => bail!("not a number of bits above 0"),
+        _ => bail!("expected a number of bits above 0"),
     }
 }
 
-/// A seed of 128 bits: 32 hexadecimal digits, or fewer after `0x`.
+/// Parses a seed of 128 bits: 32 hexadecimal digits, or 1 to 32 after `0x`.
 pub(crate) fn seed(text: &str) -> Result<[u64; 2]> {
     let digits = text.strip_prefix("0x");
     let all_hex = digits.unwrap_or(text).bytes().all(|digit| digit.is_ascii_hexdigit());
@@ -76,12 +79,12 @@ pub(crate) fn seed(text: &str) -> Result<[u64; 2]> {
         Ok(seed) if all_hex && (digits.is_some() || text.len() == 32) => {
             Ok([(seed >> 64) as u64, seed as u64])
         }
-        _ => bail!("not 32 hexadecimal digits, nor 0x and up to 32 of them"),
+        _ => bail!("expected 32 hexadecimal digits, or 0x and 1 to 32 digits"),
     }
 }
 
 fn whole(text: &str, units: &[(&str, f64)]) -> Option<u64> {
-    // Digits alone are taken as they are: a float would round those past 2^53.
+    // Integers are parsed exactly: a float would round those above 2^53.
     if let Ok(number) = text.parse() {
         return Some(number);
     }
@@ -109,7 +112,7 @@ fn plain(text: &str) -> Option<f64> {
     parse(text)
 }
 
-/// A rate for people: in percent, or as a power of ten when it is small.
+/// Formats a rate in percent, or in scientific notation below 10^-4.
 pub(crate) fn show_rate(rate: f64) -> String {
     match rate {
         0.0 => "0 %".into(),
@@ -118,7 +121,7 @@ pub(crate) fn show_rate(rate: f64) -> String {
     }
 }
 
-/// A size for people.
+/// Formats a size with a binary unit.
 pub(crate) fn show_size(bytes: u64) -> String {
     let units = ["KiB", "MiB", "GiB", "TiB"];
     let mut size = bytes as f64;
@@ -132,7 +135,7 @@ pub(crate) fn show_size(bytes: u64) -> String {
     format!("{} {unit}", digits(size))
 }
 
-/// A number per second for people.
+/// Formats a number per second with a decimal unit.
 pub(crate) fn show_speed(per_second: f64) -> String {
     match per_second {
         _ if per_second >= 1e6 => format!("{} M", digits(per_second / 1e6)),
@@ -141,7 +144,7 @@ pub(crate) fn show_speed(per_second: f64) -> String {
     }
 }
 
-/// Three digits and no idle zeros.
+/// Formats a number with 3 significant digits and no trailing zeros.
 pub(crate) fn digits(number: f64) -> String {
     let places = (2 - number.abs().max(1e-9).log10().floor() as i32).clamp(0, 6) as usize;
     let text = format!("{number:.places$}");

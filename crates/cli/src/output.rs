@@ -1,4 +1,4 @@
-//! What is printed: tables, JSON lines, and errors in one line.
+//! Prints results, tables, JSON lines and messages.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -9,43 +9,45 @@ use anyhow::Result;
 use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, Table, presets};
 use serde_json::Value;
 
-/// Writes to standard output at once, as it is.
+use crate::errors::failure;
+
+/// Writes to standard output and flushes.
 ///
-/// If whoever read it has had enough, that is the end, but no error. It comes at once: a worker
-/// may be waiting for keys from a pipe that has no more to say.
+/// If the reader has closed the pipe, the process exits with status 0. It exits here because a
+/// worker thread may be blocked on an input that never ends.
 pub(crate) fn write(bytes: &[u8]) -> Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => exit(0),
-        done => done.map_err(|error| crate::input::failure("standard output", &error)),
+        done => done.map_err(|error| failure("standard output", &error)),
     }
 }
 
-/// Prints a text.
+/// Prints a text and a line feed to standard output.
 pub(crate) fn print(text: impl fmt::Display) -> Result<()> {
     write(format!("{text}\n").as_bytes())
 }
 
-/// Prints one object a line.
+/// Prints one JSON object per line.
 pub(crate) fn print_json(objects: impl IntoIterator<Item = Value>) -> Result<()> {
     let lines: String = objects.into_iter().map(|object| format!("{object}\n")).collect();
     write(lines.as_bytes())
 }
 
-/// Says something that is not the answer, on standard error.
-pub(crate) fn say(text: impl fmt::Display) {
-    // If even that is closed there is nobody to tell.
+/// Prints a message to standard error.
+pub(crate) fn message(text: impl fmt::Display) {
+    // A closed standard error is ignored.
     let _ = writeln!(anstream::stderr(), "{text}");
 }
 
-/// Tells an error in one line.
-pub(crate) fn complain(what: impl fmt::Display) {
+/// Prints an error to standard error in one line.
+pub(crate) fn print_error(error: impl fmt::Display) {
     let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
-    say(format_args!("{red}tamis:{red:#} {what}"));
+    message(format_args!("{red}tamis:{red:#} {error}"));
 }
 
-/// A table without rules, its columns aligned to the right where `numbers` says so; on a terminal
-/// the last column wraps.
+/// Formats a table without borders. The columns in `numbers` are aligned to the right; on a terminal
+/// long cells wrap.
 pub(crate) fn table(head: &[&str], numbers: &[usize], rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);

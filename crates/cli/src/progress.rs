@@ -1,4 +1,4 @@
-//! How far long work is, on a terminal.
+//! Progress bars on a terminal.
 
 use std::io::{IsTerminal, stderr, stdout};
 use std::time::Duration;
@@ -8,8 +8,8 @@ use tamis::{Progress, Search};
 
 use crate::input::Keys;
 
-/// A bar over the bytes of `keys`; it hides itself unless standard error is a terminal.
-pub(crate) fn bar(what: &'static str, keys: &Keys, quiet: bool) -> ProgressBar {
+/// Returns a bar over the bytes of `keys`, hidden unless standard error is a terminal.
+pub(crate) fn bar(task: &'static str, keys: &Keys, quiet: bool) -> ProgressBar {
     if quiet || !stderr().is_terminal() {
         return ProgressBar::hidden();
     }
@@ -20,17 +20,17 @@ pub(crate) fn bar(what: &'static str, keys: &Keys, quiet: bool) -> ProgressBar {
         ),
         None => (ProgressBar::new_spinner(), "{msg:9} {spinner} {bytes}, {bytes_per_sec}"),
     };
-    start(bar, template, what)
+    start(bar, template, task)
 }
 
-fn start(bar: ProgressBar, template: &str, what: &'static str) -> ProgressBar {
+fn start(bar: ProgressBar, template: &str, task: &'static str) -> ProgressBar {
     bar.set_style(ProgressStyle::with_template(template).expect("the templates here are valid"));
-    bar.set_message(what);
+    bar.set_message(task);
     bar.enable_steady_tick(Duration::from_millis(200));
     bar
 }
 
-/// A bar over so many keys that are to be placed.
+/// Returns a bar over the keys that a static kind solves for.
 pub(crate) fn solving(keys: u64, quiet: bool) -> ProgressBar {
     if quiet || !stderr().is_terminal() {
         return ProgressBar::hidden();
@@ -41,7 +41,7 @@ pub(crate) fn solving(keys: u64, quiet: bool) -> ProgressBar {
     start(bar, template, "solving")
 }
 
-/// Moves that bar, and tells how a search goes.
+/// Updates the bar of [`solving`].
 pub(crate) fn show(bar: &ProgressBar, now: &Progress) {
     bar.set_length(now.keys);
     bar.set_position(now.placed);
@@ -52,11 +52,12 @@ pub(crate) fn show(bar: &ProgressBar, now: &Progress) {
 
 fn describe(search: &Search) -> String {
     let Search { solved, formulas, reseeds, efficiency, .. } = search;
-    let anew = if *reseeds == 1 { "" } else { "s" };
-    format!("; {solved} of {formulas} planes, efficiency {efficiency:.3}, {reseeds} reseed{anew}")
+    let plural = if *reseeds == 1 { "" } else { "s" };
+    format!("; {solved} of {formulas} planes, efficiency {efficiency:.3}, {reseeds} reseed{plural}")
 }
 
-/// As [`bar`], for a command whose answers would be mixed up with it on the same terminal.
-pub(crate) fn bar_beside_answers(what: &'static str, keys: &Keys) -> ProgressBar {
-    bar(what, keys, stdout().is_terminal())
+/// Returns a bar for a command that prints results. The bar is also hidden if standard output is a
+/// terminal, where it would mix with them.
+pub(crate) fn bar_beside_output(task: &'static str, keys: &Keys) -> ProgressBar {
+    bar(task, keys, stdout().is_terminal())
 }

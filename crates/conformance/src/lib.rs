@@ -24,8 +24,8 @@
 //! | `limits.rs` | absurd wishes are refused; the planner agrees with itself |
 //! | `allocation.rs` | memory is what the shape states, counted by the allocator |
 //!
-//! The ground they stand on: `oracle.rs` is the truth, `stats.rs` says what chance may do,
-//! `attack.rs` breaks files, `keys.rs` makes keys.
+//! They use `oracle.rs`, an exact multiset; `stats.rs`, binomial bounds; `attack.rs`, which damages
+//! files; and `keys.rs`, which generates keys. `order.rs` checks the module order of a crate.
 //!
 //! Tests run with [`Effort::Quick`] unless `TAMIS_SOAK=1` is set; `cargo xtask soak` sets it.
 
@@ -44,6 +44,7 @@ pub mod memory;
 pub mod model;
 pub mod operations;
 pub mod oracle;
+pub mod order;
 pub mod rates;
 pub mod statics;
 pub mod stats;
@@ -98,8 +99,8 @@ impl Effort {
     }
 }
 
-/// How often to repeat what is to be repeated so often. A kind that searches for its filter takes
-/// hundreds of times as long to build: it gets a hundredth.
+/// Returns the number of repetitions of a test: `times`, or a hundredth of it for a kind that is slow
+/// to build.
 pub fn repeats<F: Subject>(times: u64) -> u64 {
     if F::KIND.is_slow_to_build() { times.div_ceil(100) } else { times }
 }

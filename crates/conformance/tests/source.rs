@@ -59,3 +59,18 @@ fn readers_of_hostile_bytes_are_held_to_checked_arithmetic() {
     let release = "[profile.release.package.tamis-format]\noverflow-checks = true";
     assert!(manifest("Cargo.toml").contains(release));
 }
+
+#[test]
+fn modules_of_the_command_have_an_order() {
+    let order = [
+        "errors", "number", "signals", "memory", "files", "output", "input", "progress", "hashing",
+        "entries", "args", "commands",
+    ];
+    tamis_conformance::order::module_order(&root().join("crates/cli/src"), &order);
+}
+
+#[test]
+fn modules_of_the_bench_harness_have_an_order() {
+    let order = ["harness", "comparison", "kinds"];
+    tamis_conformance::order::module_order(&root().join("crates/bench/src"), &order);
+}

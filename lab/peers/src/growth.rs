@@ -1,29 +1,28 @@
-//! Filters that begin at a thousand keys and do not know how many will come.
+//! Filters that start with a capacity of 1000 keys and grow.
 
 use anyhow::Result;
 use growable_bloom_filter::GrowableBloom;
 use scalable_cuckoo_filter::ScalableCuckooFilter;
-use tamis::{Build, Goal, Grow, Growing, KeyHash, Hashes, Key, Keyed, ScalableBloom, plan};
-use tamis_cli::bench::Args;
-use tamis_cli::bench::harness::{Contained, Contender};
+use tamis::{Build, Goal, Grow, Growing, Hashes, Key, KeyHash, Keyed, ScalableBloom, plan};
+use tamis_bench::{Built, Contender, Options};
 
 use crate::peers::peer;
 
 const FIRST: u64 = 1000;
 
-/// Ours.
-pub fn ours(args: &Args) -> Result<Vec<Box<dyn Contender>>> {
-    let most = args.keys.to_string();
+/// Returns the kinds of tamis.
+pub fn ours(options: &Options) -> Result<Vec<Box<dyn Contender>>> {
+    let most = options.keys.to_string();
     Ok(vec![
-        grown::<Growing>("growing from 1000", args, &[])?,
-        grown::<Growing>("growing from 1000, most named", args, &[("most", &most)])?,
-        grown::<ScalableBloom>("scalable_bloom from 1000", args, &[])?,
+        grown::<Growing>("growing from 1000", options, &[])?,
+        grown::<Growing>("growing from 1000, most named", options, &[("most", &most)])?,
+        grown::<ScalableBloom>("scalable_bloom from 1000", options, &[])?,
     ])
 }
 
-/// The others.
-pub fn all(args: &Args) -> Vec<Box<dyn Contender>> {
-    let fpr = args.fpr;
+/// Returns the peers.
+pub fn all(options: &Options) -> Vec<Box<dyn Contender>> {
+    let fpr = options.fpr;
     vec![
         peer(
             "growable-bloom-filter from 1000",
@@ -34,7 +33,7 @@ pub fn all(args: &Args) -> Vec<Box<dyn Contender>> {
                 }
                 Ok(filter)
             },
-            // It does not say; nearly all that it would write is its bits.
+            // It has no method for its size; its serialised form is nearly all bits.
             |filter| bincode::serialized_size(filter).unwrap_or(0) as usize,
             |filter, key| filter.contains(key),
         ),
@@ -51,7 +50,7 @@ pub fn all(args: &Args) -> Vec<Box<dyn Contender>> {
     ]
 }
 
-/// A kind of ours that begins at a thousand keys.
+/// A kind of tamis that starts with a capacity of 1000 keys.
 struct Grown<F: Grow> {
     name: &'static str,
     shape: F::Shape,
@@ -60,13 +59,13 @@ struct Grown<F: Grow> {
 
 fn grown<F: Build + Grow + 'static>(
     name: &'static str,
-    args: &Args,
+    options: &Options,
     set: &[(&str, &str)],
 ) -> Result<Box<dyn Contender>> {
     let mut settings = tamis::Settings::default();
     set.iter().for_each(|(name, value)| settings.set(*name, *value));
-    let shape = plan::solve(Goal::KeysFpr { keys: FIRST, fpr: args.fpr }, &settings)?;
-    Ok(Box::new(Grown::<F> { name, shape, hasher: args.hasher() }))
+    let shape = plan::solve(Goal::KeysFpr { keys: FIRST, fpr: options.fpr }, &settings)?;
+    Ok(Box::new(Grown::<F> { name, shape, hasher: options.hasher() }))
 }
 
 impl<F: Build + Grow + 'static> Contender for Grown<F> {
@@ -74,20 +73,20 @@ impl<F: Build + Grow + 'static> Contender for Grown<F> {
         self.name
     }
 
-    fn build(&self, keys: &[u64]) -> Result<Box<dyn Contained>> {
+    fn build(&self, keys: &[u64]) -> Result<Box<dyn Built>> {
         let hashes = Hashes::new(keys.iter().map(|key| -> KeyHash { key.hash_with(&self.hasher) }));
         let filter = F::build(self.shape.clone(), hashes)?;
         Ok(Box::new(Sized { bytes: filter.bytes(), filter: Keyed::new(self.hasher, filter) }))
     }
 }
 
-/// A filter that takes another amount of memory than its shape says.
+/// A filter whose size differs from that of its shape.
 struct Sized<F> {
     filter: Keyed<F>,
     bytes: u64,
 }
 
-impl<F: tamis::Filter> Contained for Sized<F> {
+impl<F: tamis::Filter> Built for Sized<F> {
     fn bytes(&self) -> u64 {
         self.bytes
     }

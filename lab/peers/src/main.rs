@@ -1,6 +1,6 @@
-//! tamis and other crates' filters, on the same keys, in turns.
+//! Measures the filters of tamis and of other crates on the same keys.
 //!
-//! The flags and the JSON lines are those of `tamis bench`; the README here says how it measures.
+//! The flags and the JSON lines are those of `tamis bench`; README.md describes the method.
 
 mod floors;
 mod growth;
@@ -10,22 +10,59 @@ mod statics;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Parser;
 use comfy_table::{CellAlignment, Table, presets};
-use tamis::{BinaryFuse, Build, CountingQuotient, Goal, KeyHash, Insert, Key, SplitBlockBloom};
-use tamis_cli::bench::harness::{Keys, Metric, Outcome, Ratio, race};
-use tamis_cli::bench::{Args, compare, ours, table};
+use indicatif::ProgressBar;
+use tamis::{BinaryFuse, Build, CountingQuotient, Insert, Key, KeyHash, SplitBlockBloom};
+use tamis_bench::{Keys, Metric, Options, Outcome, Ratio, compare, kinds, race, table};
 
+/// Measure the filters of tamis and of other crates side by side
 #[derive(Parser)]
-#[command(about = "Measures tamis and other crates' filters side by side")]
 struct Cli {
-    #[command(flatten)]
-    args: Args,
+    /// Filters to measure, separated by commas; the first word of a name selects all that share it
+    #[arg(long, value_name = "A,B|all", value_delimiter = ',', default_value = "all")]
+    filter: Vec<String>,
+    /// Number of keys
+    #[arg(long, value_name = "N", default_value = "1e6", value_parser = count)]
+    keys: u64,
+    /// False positive rate to build for
+    #[arg(long, value_name = "P", default_value = "0.01", value_parser = number)]
+    fpr: f64,
+    /// Number of rounds, 1 to 10000
+    #[arg(long, value_name = "R", default_value_t = 31,
+        value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=10_000))]
+    rounds: usize,
+    /// Seed of the keys and of the hash functions
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// Print one JSON object per filter, with the peak memory of a build
+    #[arg(long)]
+    json: bool,
+    /// Print the peak memory of building this filter, in bytes
+    #[arg(long, value_name = "FILTER", hide = true)]
+    peak_of: Option<String>,
+}
+
+/// Parses a number such as 0.01, 1e-3 or 2^-8.
+fn number(text: &str) -> Result<f64> {
+    let parse = |text: &str| text.parse::<f64>();
+    let number = match text.split_once('^') {
+        Some((base, exponent)) => parse(base).and_then(|base| Ok(base.powf(parse(exponent)?))),
+        None => parse(text),
+    };
+    number.context("expected a number such as 0.01, 1e-3 or 2^-8")
+}
+
+/// Parses a number of keys such as 100000 or 1e6.
+fn count(text: &str) -> Result<u64> {
+    let keys = number(text).ok().filter(|keys| *keys >= 1.0 && keys.fract() == 0.0);
+    keys.map(|keys| keys as u64).context("expected a number of keys such as 100000 or 1e6")
 }
 
 fn main() -> ExitCode {
-    match run(&Cli::parse().args) {
+    let Cli { filter: filters, keys, fpr, rounds, seed, json, peak_of } = Cli::parse();
+    match run(&Options { filters, keys, fpr, rounds, seed, json, peak_of }) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("peers: {error:#}");
@@ -34,49 +71,56 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(args: &Args) -> Result<()> {
+fn run(options: &Options) -> Result<()> {
     keep_memory()?;
-    let mut contenders = ours(args)?;
-    contenders.extend(growth::ours(args)?.into_iter().filter(|grown| args.wants(grown.name())));
+    let mut contenders = kinds(options)?;
+    contenders.extend(growth::ours(options)?.into_iter().filter(|one| options.selects(one.name())));
     let count = contenders.len();
-    contenders.extend(peers::all(args)?);
-    contenders.extend(growth::all(args));
+    contenders.extend(peers::all(options)?);
+    contenders.extend(growth::all(options));
     contenders.extend(statics::all());
-    contenders.extend(floors::all(args)?);
-    contenders.retain(|contender| args.wants(contender.name()));
-    let Some(outcomes) = compare(args, contenders)? else { return Ok(()) };
-    if args.json {
+    contenders.extend(floors::all(options)?);
+    contenders.retain(|contender| options.selects(contender.name()));
+    let bar = ProgressBar::new(0);
+    let progress = |done, steps| {
+        bar.set_length(steps);
+        bar.set_position(done);
+    };
+    let outcomes = compare(options, &contenders, &progress)?;
+    bar.finish_and_clear();
+    let Some(outcomes) = outcomes else { return Ok(()) };
+    if options.json {
         return Ok(());
     }
-    println!("{}\n", table(args, &outcomes));
+    println!("{}\n", table(options, &outcomes));
     println!(
-        "Ours / the other. Of times, the median of the rounds' ratios, and the rounds that ours won."
+        "Ratio tamis / other; for times, the median over the rounds and the rounds that tamis won."
     );
-    println!("Batches of ours stand against the other's one at a time where it knows no batches.");
+    println!("A filter without batch lookups is compared by its single lookups.");
     println!("{}\n", ratios(&outcomes[..count], &outcomes));
     let on_two =
-        |name, ratio| println!("{name}, hashed keys, on 2 threads / on 1: {}", cell(ratio));
-    if args.wants("split_block_bloom") {
-        on_two("split_block_bloom", threads::<SplitBlockBloom>(args)?);
+        |name, ratio| println!("{name}, building from hashes, 2 threads / 1 thread: {}", cell(ratio));
+    if options.selects("split_block_bloom") {
+        on_two("split_block_bloom", threads::<SplitBlockBloom>(options)?);
     }
-    if args.wants("binary_fuse") {
-        on_two("binary_fuse", threads::<BinaryFuse>(args)?);
+    if options.selects("binary_fuse") {
+        on_two("binary_fuse", threads::<BinaryFuse>(options)?);
     }
-    if args.wants("counting_quotient") && args.wants("qfilter") {
+    if options.selects("counting_quotient") && options.selects("qfilter") {
         let batch = 1 << 16;
-        println!("counting_quotient, filled by insertion / qfilter, key after key:");
-        println!("  one by one: {}", cell(insertion(args, 1)?));
-        println!("  in batches of {batch}: {}", cell(insertion(args, batch)?));
-        println!("  all at once: {}", cell(insertion(args, args.keys as usize)?));
+        println!("counting_quotient filled by insertion / qfilter filled one by one:");
+        println!("  one by one: {}", cell(insertion(options, 1)?));
+        println!("  in batches of {batch}: {}", cell(insertion(options, batch)?));
+        println!("  all at once: {}", cell(insertion(options, options.keys as usize)?));
     }
     Ok(())
 }
 
-/// Starts this program again with a heap that keeps what it was given, unless it does already.
+/// Restarts this program with a heap that does not return freed memory to the system.
 ///
-/// A page that is touched for the first time may cost more here than all that a filter does with
-/// it. The peers allocate on the heap, which returns large blocks to the system at once; so each
-/// of their builds would pay for all its pages again.
+/// The first access to a page can cost more than the work of a filter on it. The peers allocate on
+/// the heap, which by default returns large blocks to the system, so each of their builds would fault
+/// in all its pages again.
 fn keep_memory() -> Result<()> {
     const TUNABLES: &str = "GLIBC_TUNABLES";
     const KEEP: &str = "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=1099511627776";
@@ -95,7 +139,7 @@ fn cell(ratio: Option<Ratio>) -> String {
     })
 }
 
-/// What a kind of ours is compared with beside the floors: the first words of names.
+/// Returns the first words of the names that a kind is compared with, beside the floors.
 fn rivals(kind: &str) -> &'static [&'static str] {
     match kind {
         "quotient" | "counting_quotient" => &["qfilter"],
@@ -115,7 +159,7 @@ fn ratios(ours: &[Outcome], all: &[Outcome]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_BORDERS_ONLY);
     table.set_header([
-        "ours",
+        "tamis",
         "other",
         "bits",
         "fpr",
@@ -134,7 +178,7 @@ fn ratios(ours: &[Outcome], all: &[Outcome]) -> Table {
         for other in all.iter().filter(compared) {
             let against = |metric: Metric| {
                 let same = ours.ratio(metric, other, metric);
-                cell(same.or_else(|| ours.ratio(metric, other, metric.alone())))
+                cell(same.or_else(|| ours.ratio(metric, other, metric.unbatched())))
             };
             let bits = other.fpr.map(|_| ours.bytes as f64 / other.bytes as f64);
             let fpr = ours.fpr.zip(other.fpr).map(|(ours, other)| ours / other);
@@ -153,13 +197,12 @@ fn ratios(ours: &[Outcome], all: &[Outcome]) -> Table {
     table
 }
 
-/// Building from hashes on two threads, over the same on one.
-fn threads<F: Build>(args: &Args) -> Result<Option<Ratio>> {
-    let keys = Keys::members_only(args.keys, args.seed).members;
-    let hasher = args.hasher();
+/// Returns the time to build from hashes on 2 threads over the time on 1 thread.
+fn threads<F: Build>(options: &Options) -> Result<Option<Ratio>> {
+    let keys = Keys::members_only(options.keys, options.seed).members;
+    let hasher = options.hasher();
     let hashes: Vec<KeyHash> = keys.iter().map(|key| key.hash_with(&hasher)).collect();
-    let goal = Goal::KeysFpr { keys: args.keys, fpr: args.fpr };
-    let shape: F::Shape = tamis::plan::solve(goal, &Default::default())?;
+    let shape: F::Shape = tamis::plan::solve(options.goal(), &Default::default())?;
     let build = |threads| {
         let shape = shape.clone();
         let hashes = &hashes[..];
@@ -168,15 +211,15 @@ fn threads<F: Build>(args: &Args) -> Result<Option<Ratio>> {
             Ok(())
         }
     };
-    race(args.rounds.min(15), build(2), build(1)).map(Some)
+    race(options.rounds.min(15), build(2), build(1)).map(Some)
 }
 
-/// Filling an empty counting_quotient by insertion, so many keys at a time, over filling a qfilter.
-fn insertion(args: &Args, batch: usize) -> Result<Option<Ratio>> {
-    let keys = Keys::members_only(args.keys, args.seed).members;
-    let goal = Goal::KeysFpr { keys: args.keys, fpr: args.fpr };
-    let shape: tamis::CountingQuotientShape = tamis::plan::solve(goal, &Default::default())?;
-    let (hasher, mut hashes) = (args.hasher(), Vec::new());
+/// Returns the time to fill a counting_quotient in batches of `batch` keys over the time to fill a
+/// qfilter.
+fn insertion(options: &Options, batch: usize) -> Result<Option<Ratio>> {
+    let keys = Keys::members_only(options.keys, options.seed).members;
+    let shape: tamis::CountingQuotientShape = tamis::plan::solve(options.goal(), &Default::default())?;
+    let (hasher, mut hashes) = (options.hasher(), Vec::new());
     let ours = || {
         let mut filter = CountingQuotient::new(shape.clone())?;
         for keys in keys.chunks(batch) {
@@ -191,11 +234,11 @@ fn insertion(args: &Args, batch: usize) -> Result<Option<Ratio>> {
         Ok(())
     };
     let theirs = || {
-        let mut filter = peers::quotient_filter(args.keys, args.fpr, args.seed)?;
+        let mut filter = peers::quotient_filter(options.keys, options.fpr, options.seed)?;
         for key in &keys {
             filter.insert(key)?;
         }
         Ok(())
     };
-    race((50_000_000 / keys.len()).clamp(1, args.rounds), ours, theirs).map(Some)
+    race((50_000_000 / keys.len()).clamp(1, options.rounds), ours, theirs).map(Some)
 }

@@ -15,14 +15,13 @@ use fastbloom::BloomFilter;
 use foldhash::fast::FixedState;
 use parquet::bloom_filter::Sbbf;
 use tamis::Kind;
-use tamis_cli::bench::Args;
-use tamis_cli::bench::harness::{Contained, Contender};
+use tamis_bench::{Built, Contender, Options};
 
 /// All of them.
-pub fn all(args: &Args) -> Result<Vec<Box<dyn Contender>>> {
-    let (keys, fpr, seed) = (args.keys, args.fpr, args.seed);
-    let bloom_bytes = bytes(Kind::Bloom, args)?;
-    let split_bytes = bytes(Kind::SplitBlockBloom, args)?;
+pub fn all(options: &Options) -> Result<Vec<Box<dyn Contender>>> {
+    let (keys, fpr, seed) = (options.keys, options.fpr, options.seed);
+    let bloom_bytes = bytes(Kind::Bloom, options)?;
+    let split_bytes = bytes(Kind::SplitBlockBloom, options)?;
     // What buckets of four hold: above, they may find no place for a key.
     let slots = (keys as f64 / 0.95).ceil() as usize;
     // Parquet's takes any size only if it is made from bytes; these are there before it is timed.
@@ -173,7 +172,7 @@ impl Default for FixedAHash {
     }
 }
 
-impl KeyHasher for FixedAHash {
+impl Hasher for FixedAHash {
     #[inline(always)]
     fn write(&mut self, bytes: &[u8]) {
         self.0.write(bytes);
@@ -213,8 +212,8 @@ fn atomic_cuckoo(name: &'static str, slots: usize, width: usize) -> Box<dyn Cont
 }
 
 /// Bytes that one of ours takes for the goal.
-pub fn bytes(kind: Kind, args: &Args) -> Result<usize> {
-    Ok(kind.plan(args.goal(), &Default::default())?.bytes as usize)
+pub fn bytes(kind: Kind, options: &Options) -> Result<usize> {
+    Ok(kind.plan(options.goal(), &Default::default())?.bytes as usize)
 }
 
 /// A quick and good hash of an integer for those that take hashes: two multiplications, where
@@ -274,14 +273,14 @@ where
         self.name
     }
 
-    fn build(&self, keys: &[u64]) -> Result<Box<dyn Contained>> {
+    fn build(&self, keys: &[u64]) -> Result<Box<dyn Built>> {
         let filter = (self.build)(keys)?;
         let bytes = (self.bytes)(&filter);
         Ok(Box::new(Made { bytes, filter, contains: self.contains, batch: self.batch }))
     }
 }
 
-impl<F, C, T> Contained for Made<F, C, T>
+impl<F, C, T> Built for Made<F, C, T>
 where
     C: Fn(&F, u64) -> bool,
     T: Fn(&F, &[u64], &mut [bool]),
@@ -305,28 +304,29 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
-    use tamis_cli::bench::harness::Keys;
-
-    #[derive(Parser)]
-    struct Cli {
-        #[command(flatten)]
-        args: Args,
-    }
+    use tamis_bench::Keys;
 
     /// A peer that lost keys or missed its rate would be no peer.
     #[test]
     fn peers_hold_their_keys() {
         // Slots are powers of two: of 2^14, the last count fills 95 % and the one before 49 %.
         for keys in [1, 100, 8_000, 15_564] {
-            let args = Cli::parse_from(["peers", "--keys", &keys.to_string()]).args;
+            let options = Options {
+                filters: vec!["all".to_owned()],
+                keys,
+                fpr: 0.01,
+                rounds: 1,
+                seed: 1,
+                json: false,
+                peak_of: None,
+            };
             let members = Keys::members_only(keys, 7).members;
             let strangers = &Keys::members_only(keys + 1_000_000, 7).members[keys as usize..];
             let rate = |peer: &dyn Contender| {
                 // Two buckets of four fingerprints, each of eight bits at the least.
-                if peer.name().contains("cuckoo") { 8.0 / 255.0 } else { args.fpr }
+                if peer.name().contains("cuckoo") { 8.0 / 255.0 } else { options.fpr }
             };
-            let others = all(&args).unwrap().into_iter().map(|peer| (rate(&*peer), peer));
+            let others = all(&options).unwrap().into_iter().map(|peer| (rate(&*peer), peer));
             // Prints of eight bits, whatever is asked for.
             let statics = crate::statics::all().into_iter().map(|peer| (1.0 / 256.0, peer));
             for (most, peer) in others.chain(statics) {

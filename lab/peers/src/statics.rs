@@ -8,7 +8,7 @@ use mem_dbg::{MemSize, SizeFlags};
 use sux::dict::VFilter;
 use sux::func::VBuilder;
 use sux::func::shard_edge::{Fuse3NoShards, FuseAug3Shards};
-use tamis_cli::bench::harness::Contender;
+use tamis_bench::Contender;
 use xorf::Filter as _;
 
 use crate::peers::{batching, peer};

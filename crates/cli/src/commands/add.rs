@@ -1,49 +1,55 @@
-//! `tamis add`: more keys into a filter.
+//! `tamis add`: inserts keys into a filter.
 
 use anyhow::{Result, bail};
 use tamis::{Capability, Error};
 
 use crate::args::Add;
+use crate::errors::failure;
 use crate::hashing::each_run;
-use crate::input::{Keys, failure};
-use crate::{number, output, progress, store};
+use crate::input::Keys;
+use crate::{files, number, output, progress};
 
 pub(crate) fn run(args: &Add) -> Result<()> {
     let args = &args.change;
-    store::check_target(args.target())?;
-    let mut keyed = store::open_to_change(&args.filter)?;
+    files::check_target(args.target())?;
+    let mut keyed = files::open_to_change(&args.filter)?;
     let hasher = *keyed.hasher();
     let filter = keyed.filter_mut();
     super::require(filter.kind(), Capability::Insert, &args.filter)?;
 
     let keys = Keys::open(&args.keys_from, args.form.separator(), false)?;
     let bar = progress::bar("adding", &keys, args.quiet);
-    let (before, mut asked, mut full) = (filter.len(), 0, None);
+    let (before, mut added, mut capacity) = (filter.len(), 0, None);
     each_run(&keys, args.form.threads(), &hasher, &bar, |hashes| {
-        asked += hashes.len() as u64;
-        // Once it is full the rest is only counted, to say how much room there should have been.
-        if full.is_none() {
+        added += hashes.len() as u64;
+        // When the filter is full the other keys are only counted, for the message.
+        if capacity.is_none() {
             match filter.insert_batch(hashes) {
-                Err(Error::Capacity { capacity: keys }) => full = Some(keys),
+                Err(Error::Full { .. }) => capacity = Some(filter.capacity()),
                 done => done.map_err(|error| failure(args.filter.display(), &error))?,
             }
         }
         Ok(())
     })?;
-    if let Some(most) = full {
+    if let Some(capacity) = capacity {
         bail!(
-            "{}: {asked} keys to add to the {before} in it, but it was made for {most}",
+            "{}: cannot add {added} keys to {before}: the capacity is {capacity}",
             args.filter.display()
         );
     }
-    let (now, most, rate) = (filter.len(), filter.figures().keys, filter.fpr());
-    store::save(&keyed, args.target())?;
+    let (now, capacity, rate) = (filter.len(), filter.figures().keys, filter.fpr());
+    files::save(&keyed, args.target())?;
     if !args.quiet {
-        output::say(format_args!("{}: {asked} keys added, {now} in it", args.target().display()));
-        // Kinds that go on past that do so silently in the library; a person is told.
-        if now > most {
+        output::message(format_args!(
+            "{}: added {added} keys, {now} in total",
+            args.target().display()
+        ));
+        // Kinds with `overfill` accept keys beyond their capacity without an error.
+        if now > capacity {
             let rate = number::show_rate(rate);
-            output::say(format_args!("it was made for {most}: {rate} of strangers get in now"));
+            output::message(format_args!(
+                "warning: the capacity is {capacity}; the false positive rate is now {rate}"
+            ));
         }
     }
     Ok(())

@@ -1,15 +1,15 @@
-//! `tamis comm`: lines parted into those that may be members and those that surely are not.
+//! `tamis comm`: prints rejected and accepted lines in two columns.
 
 use anyhow::Result;
 use serde_json::json;
 use tamis::KeyHash;
 
 use crate::args::Comm;
-use crate::hashing::Pool;
+use crate::hashing::{Pool, hash_lines};
 use crate::input::{Batch, Keys};
-use crate::{output, progress, store};
+use crate::{files, output, progress};
 
-/// What a worker needs for a batch, and uses again for the next.
+/// The buffers of a worker, reused for each batch.
 #[derive(Default)]
 struct Scratch {
     hashes: Vec<KeyHash>,
@@ -18,19 +18,19 @@ struct Scratch {
 }
 
 pub(crate) fn run(args: &Comm) -> Result<bool> {
-    let (hasher, filter) = store::open(&args.filter, !args.no_check)?.into_parts();
+    let (hasher, filter) = files::open(&args.filter, !args.no_check)?.into_parts();
     let keys = Keys::open(&args.keys_from, args.form.separator(), false)?;
-    let bar = progress::bar_beside_answers("asking", &keys);
+    let bar = progress::bar_beside_output("querying", &keys);
     let pool = Pool::<Scratch>::default();
     let quiet = args.count || args.json;
-    let part = |batch: &Batch<'_>| {
+    let split = |batch: &Batch<'_>| {
         let mut scratch = pool.take();
         let Scratch { hashes, answers, text } = &mut scratch;
-        super::query::hash_lines(batch, &hasher, hashes);
+        hash_lines(batch, &hasher, hashes);
         answers.resize(hashes.len(), false);
         filter.contains_batch(hashes, answers);
         let (mut answers, mut counts) = (answers.iter(), [0u64; 2]);
-        super::each_line(batch, |raw, end| {
+        batch.each_line(|raw, end| {
             // A line without a key is never a member.
             let maybe = answers.next() == Some(&true) && !matches!(raw, [] | [b'\r']);
             counts[usize::from(maybe)] += 1;
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Comm) -> Result<bool> {
         (counts, scratch)
     };
     let mut totals = [0u64; 2];
-    let outcome = keys.each_batch(args.form.threads(), part, |(counts, mut scratch)| {
+    let outcome = keys.each_batch(args.form.threads(), split, |(counts, mut scratch)| {
         totals.iter_mut().zip(counts).for_each(|(total, count)| *total += count);
         if !scratch.text.is_empty() {
             output::write(&scratch.text)?;
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Comm) -> Result<bool> {
     outcome?;
     let [new, maybe] = totals;
     if args.json {
-        // Of those that are not members, so many pass for one.
+        // Non-members are split between both columns as 1 - rate : rate.
         let rate = filter.fpr();
         let false_positives = (new as f64 * rate / (1.0 - rate)).min(maybe as f64);
         output::print_json([json!({

@@ -1,4 +1,4 @@
-//! `tamis completions`.
+//! `tamis completions`: prints shell completions.
 
 use anyhow::Result;
 use clap::CommandFactory;

@@ -1,4 +1,4 @@
-//! `tamis count`: how often each line is in.
+//! `tamis count`: prints the count of each line.
 
 use std::io::Write;
 
@@ -6,31 +6,34 @@ use anyhow::Result;
 use tamis::{AnyFilter, Capability, KeyHash};
 
 use crate::args::Count;
+use crate::errors::failure;
 use crate::hashing::Pool;
-use crate::input::{Batch, Keys, failure};
-use crate::{output, progress, store};
+use crate::input::{Batch, Keys};
+use crate::{files, output, progress};
 
 pub(crate) fn run(args: &Count) -> Result<bool> {
-    let (hasher, filter) = store::open(&args.filter, true)?.into_parts();
+    let (hasher, filter) = files::open(&args.filter, true)?.into_parts();
     super::require(filter.kind(), Capability::Count, &args.filter)?;
     let limit = filter.count_limit().map_err(|error| failure(args.filter.display(), &error))?;
 
     let probes = Keys::open(&args.probes, args.form.separator(), false)?;
-    let bar = progress::bar_beside_answers("counting", &probes);
+    let bar = progress::bar_beside_output("counting", &probes);
     let pool = Pool::<Vec<u8>>::default();
-    let ask = |batch: &Batch<'_>| {
+    let look_up = |batch: &Batch<'_>| {
         let mut lines = pool.take();
         let mut any = false;
         let mut put = |count: u64, key: &dyn Fn(&mut Vec<u8>), end: u8| {
             any |= count > 0;
             let over = if count > limit { ">" } else { "" };
-            write!(lines, "{over}{}\t", count.min(limit)).expect("a vector takes it");
+            write!(lines, "{over}{}\t", count.min(limit)).expect("writing to a vector cannot fail");
             key(&mut lines);
             lines.push(end);
         };
         match batch.separator().byte() {
             None => batch.words().for_each(|word| {
-                let show = |lines: &mut Vec<u8>| write!(lines, "{word}").expect("as above");
+                let show = |lines: &mut Vec<u8>| {
+                    write!(lines, "{word}").expect("writing to a vector cannot fail")
+                };
                 put(count(&filter, hasher.int(word)), &show, b'\n');
             }),
             Some(end) => batch.lines().filter(|line| !line.key.is_empty()).for_each(|line| {
@@ -42,7 +45,7 @@ pub(crate) fn run(args: &Count) -> Result<bool> {
         (lines, any)
     };
     let mut found = false;
-    let outcome = probes.each_batch(args.form.threads(), ask, |(mut lines, any)| {
+    let outcome = probes.each_batch(args.form.threads(), look_up, |(mut lines, any)| {
         found |= any;
         output::write(&lines)?;
         lines.clear();
@@ -55,5 +58,5 @@ pub(crate) fn run(args: &Count) -> Result<bool> {
 }
 
 fn count(filter: &AnyFilter, key: KeyHash) -> u64 {
-    filter.count(key).expect("a kind that counts: it was asked before")
+    filter.count(key).expect("`require` checked that the kind counts")
 }

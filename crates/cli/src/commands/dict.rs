@@ -9,7 +9,8 @@ use tamis_dictionary::store::{self, AnyStore};
 use tamis_dictionary::{Dictionary, Op, Options, Stats};
 
 use crate::args::{DictCommand, DictCreate, DictKeys, DictLoad, DictPut, DictStats, DictVerify};
-use crate::input::{Batch, Keys, Separator, failure};
+use crate::errors::failure;
+use crate::input::{Batch, Keys, Separator};
 use crate::number::{show_rate, show_size};
 use crate::{output, progress};
 
@@ -44,7 +45,7 @@ fn at<T>(place: &str, result: Result<T, tamis_dictionary::Error>) -> Result<T> {
 
 fn tell(place: &str, notices: &[String]) {
     for notice in notices {
-        output::say(format_args!("{}: {notice}", shown(place)));
+        output::message(format_args!("{}: {notice}", shown(place)));
     }
 }
 
@@ -185,7 +186,7 @@ fn load(args: &DictLoad) -> Result<()> {
         let seconds = start.elapsed().as_secs_f64();
         let rate = loaded as f64 / seconds;
         let place = shown(&args.place);
-        output::say(format_args!(
+        output::message(format_args!(
             "{place}: {loaded} lines, {new} new keys; {seconds:.1} s, {rate:.0} lines/s"
         ));
     }

@@ -1,4 +1,4 @@
-//! `tamis filters`: every kind there is.
+//! `tamis filters`: lists all kinds of filter.
 
 use anyhow::Result;
 use serde_json::{Map, json};
@@ -7,14 +7,14 @@ use tamis::{Goal, Kind, Settings};
 use crate::args::Filters;
 use crate::output;
 
-/// The rates that kinds are compared at, as JSON and as people name them.
+/// The rates at which kinds are compared: the name in JSON, the name in the table, the rate.
 const RATES: [(&str, &str, f64); 4] = [
     ("0.01", "1 %", 0.01),
     ("0.001", "0.1 %", 0.001),
     ("2^-8", "2^-8", 1.0 / 256.0),
     ("2^-16", "2^-16", 1.0 / 65536.0),
 ];
-/// Enough keys that the rounding to whole cache lines does not show.
+/// Large enough that rounding to whole cache lines does not matter.
 const KEYS: u64 = 1_000_000;
 
 pub(crate) fn run(args: &Filters) -> Result<()> {
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Filters) -> Result<()> {
     });
     let mut head = vec!["filter"];
     head.extend(RATES.map(|(_, name, _)| name));
-    head.extend(["can", "settings", "paper"]);
+    head.extend(["capabilities", "settings", "paper"]);
     output::print(output::table(&head, &[1, 2, 3, 4], rows.collect()))?;
     let settings = Kind::ALL.iter().flat_map(|kind| {
         let line = |setting: &tamis::Setting| {

@@ -1,4 +1,4 @@
-//! `tamis get`: the values of keys.
+//! `tamis get`: prints the values of keys.
 
 use std::io::Write;
 
@@ -6,13 +6,12 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use tamis::{Capability, KeyHash};
 
-use super::query::hash_lines;
 use crate::args::Get;
-use crate::hashing::Pool;
+use crate::hashing::{Pool, hash_lines};
 use crate::input::{Batch, Keys};
-use crate::{output, progress, store};
+use crate::{files, output, progress};
 
-/// What a worker needs for a batch, and uses again for the next.
+/// The buffers of a worker, reused for each batch.
 #[derive(Default)]
 struct Scratch {
     hashes: Vec<KeyHash>,
@@ -21,24 +20,24 @@ struct Scratch {
 }
 
 pub(crate) fn run(args: &Get) -> Result<bool> {
-    let (hasher, filter) = store::open(&args.filter, !args.no_check)?.into_parts();
+    let (hasher, filter) = files::open(&args.filter, !args.no_check)?.into_parts();
     super::require(filter.kind(), Capability::Map, &args.filter)?;
 
     let probes = Keys::open(&args.probes, args.form.separator(), false)?;
-    let bar = progress::bar_beside_answers("asking", &probes);
+    let bar = progress::bar_beside_output("querying", &probes);
     let pool = Pool::<Scratch>::default();
-    let ask = |batch: &Batch<'_>| {
+    let look_up = |batch: &Batch<'_>| {
         let mut scratch = pool.take();
         hash_lines(batch, &hasher, &mut scratch.hashes);
         scratch.values.resize(scratch.hashes.len(), None);
-        let asked = filter.get_batch(&scratch.hashes, &mut scratch.values);
-        asked.expect("a kind with values: it was asked before");
+        let done = filter.get_batch(&scratch.hashes, &mut scratch.values);
+        done.expect("`require` checked that the kind has values");
         let found = show(args, batch, &scratch.values, &mut scratch.lines);
         bar.inc(batch.read_bytes());
         (found, scratch)
     };
     let mut any = false;
-    let outcome = probes.each_batch(args.form.threads(), ask, |(found, mut scratch)| {
+    let outcome = probes.each_batch(args.form.threads(), look_up, |(found, mut scratch)| {
         any |= found;
         output::write(&scratch.lines)?;
         scratch.lines.clear();
@@ -50,7 +49,7 @@ pub(crate) fn run(args: &Get) -> Result<bool> {
     Ok(any)
 }
 
-/// Writes the lines that are wanted; whether there are any.
+/// Appends the selected lines to `lines`. Returns whether there are any.
 fn show(args: &Get, batch: &Batch<'_>, values: &[Option<u64>], lines: &mut Vec<u8>) -> bool {
     let mut put = |raw: &[u8], key: Value, value: Option<u64>, end: u8| {
         if args.json {
@@ -58,12 +57,12 @@ fn show(args: &Get, batch: &Batch<'_>, values: &[Option<u64>], lines: &mut Vec<u
                 Some(value) => json!({ "key": key, "value": value }),
                 None => json!({ "key": key }),
             };
-            writeln!(lines, "{object}").expect("a vector takes it");
+            writeln!(lines, "{object}").expect("writing to a vector cannot fail");
             return;
         }
         lines.extend_from_slice(raw);
         if let Some(value) = value {
-            write!(lines, "\t{value}").expect("as above");
+            write!(lines, "\t{value}").expect("writing to a vector cannot fail");
         }
         lines.push(end);
     };
@@ -77,7 +76,7 @@ fn show(args: &Get, batch: &Batch<'_>, values: &[Option<u64>], lines: &mut Vec<u
                     any = true;
                     let shown =
                         if args.json { String::from_utf8_lossy(line.key) } else { "".into() };
-                    // The value follows the key: what ends the line comes after it.
+                    // The value goes between the key and a carriage return.
                     let raw = if value.is_some() { line.key } else { line.raw };
                     put(raw, shown.into(), value, end);
                 }

@@ -1,14 +1,14 @@
-//! `tamis info`: what is in a file.
+//! `tamis info`: describes a filter file.
 
 use anyhow::Result;
 use serde_json::json;
 
 use crate::args::Info;
 use crate::number::{show_rate, show_size};
-use crate::{output, store};
+use crate::{files, output};
 
 pub(crate) fn run(args: &Info) -> Result<()> {
-    let keyed = store::open(&args.filter, true)?;
+    let keyed = files::open(&args.filter, true)?;
     let (filter, hash) = (keyed.filter(), keyed.hasher().id());
     let (kind, figures) = (filter.kind(), filter.figures());
     let bits = super::bits_per_key(figures.bytes, filter.len());
@@ -35,11 +35,11 @@ pub(crate) fn run(args: &Info) -> Result<()> {
         ("capacity", figures.keys.to_string()),
         ("bytes", format!("{} ({})", figures.bytes, show_size(figures.bytes))),
         ("bits per key", bits.map_or("-".into(), |bits| format!("{bits:.2}"))),
-        ("false positives", format!("{} expected now", show_rate(filter.fpr()))),
-        ("", format!("{} promised at capacity", show_rate(figures.fpr))),
+        ("false positives", format!("{} now", show_rate(filter.fpr()))),
+        ("", format!("{} at capacity", show_rate(figures.fpr))),
         ("efficiency", efficiency.map_or("-".into(), |share| format!("{share:.3} of 1"))),
         ("hash", hash.name().into()),
-        ("can", super::names(kind).join(", ")),
+        ("capabilities", super::names(kind).join(", ")),
     ];
     if let Ok(distinct) = filter.cardinality() {
         lines.insert(2, ("distinct keys", format!("about {distinct:.0}")));

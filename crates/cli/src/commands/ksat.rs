@@ -1,4 +1,4 @@
-//! `tamis ksat`: a solution of a formula, if one is found.
+//! `tamis ksat`: solves a formula.
 
 use std::cell::Cell;
 use std::fmt::Write as _;
@@ -12,15 +12,16 @@ use serde_json::json;
 use tamis_ksat::{Formula, GaveUp, Outcome, Progress, Settings, Solution, Watch, solve};
 
 use crate::args::Ksat;
-use crate::input::{failure, read_one};
-use crate::{output, store};
+use crate::errors::failure;
+use crate::input::read_one;
+use crate::{files, output};
 
 pub(crate) fn run(args: &Ksat) -> Result<bool> {
     let start = Instant::now();
-    // The time for reading is part of the time that it may take.
+    // The timeout includes the time to read the formula.
     let deadline = args.timeout.and_then(|timeout| start.checked_add(timeout));
     if let Some(path) = &args.output {
-        store::check_target(path)?;
+        files::check_target(path)?;
     }
     let formula = read_one(&args.formula, |name, bytes| {
         Formula::read(BufReader::new(bytes)).map_err(|error| failure(name, &error))
@@ -33,9 +34,7 @@ pub(crate) fn run(args: &Ksat) -> Result<bool> {
             shown.set(Instant::now());
             bar.set_position(progress.flips);
             let Progress { sweeps, unsatisfied, fewest, .. } = progress;
-            bar.set_message(format!(
-                "{unsatisfied} unsatisfied, at best {fewest}, {sweeps} sweeps"
-            ));
+            bar.set_message(format!("{unsatisfied} unsatisfied, fewest {fewest}, {sweeps} sweeps"));
         }
     };
     let settings = Settings { seed: args.seed, flips: args.flips, ..Settings::default() };
@@ -57,15 +56,15 @@ pub(crate) fn run(args: &Ksat) -> Result<bool> {
     }
     if let (Outcome::GaveUp(GaveUp { why, fewest, flips, sweeps }), false) = (&outcome, args.quiet)
     {
-        output::say(format_args!(
-            "gave up, {why}: at best {fewest} of {} clauses unsatisfied, {flips} flips, {sweeps} sweeps",
+        output::message(format_args!(
+            "stopped, {why}: fewest unsatisfied {fewest} of {} clauses, {flips} flips, {sweeps} sweeps",
             formula.clauses()
         ));
     }
     Ok(matches!(outcome, Outcome::Solved(_)))
 }
 
-/// Hides itself unless standard error is a terminal.
+/// Returns a progress bar, hidden unless standard error is a terminal.
 fn bar(args: &Ksat) -> ProgressBar {
     if args.quiet || !stderr().is_terminal() {
         return ProgressBar::hidden();
@@ -77,12 +76,12 @@ fn bar(args: &Ksat) -> ProgressBar {
     bar
 }
 
-/// Each variable, negated if it is false.
+/// Returns the number of each variable, negated if it is false.
 fn literals(solution: &Solution) -> impl Iterator<Item = i64> {
     (1..).zip(&solution.assignment).map(|(name, value)| if *value { name } else { -name })
 }
 
-/// As solvers print it, in lines of less than 80 characters.
+/// Formats the answer as SAT solvers do, in lines of less than 80 characters.
 fn as_lines(outcome: &Outcome) -> String {
     let Outcome::Solved(solution) = outcome else { return "s UNKNOWN\n".into() };
     let mut text = String::from("s SATISFIABLE\nv");

@@ -1,11 +1,11 @@
-//! `tamis man`.
+//! `tamis man`: prints or writes manual pages.
 
 use anyhow::Result;
 use clap::CommandFactory;
 use clap_mangen::Man as Page;
 
 use crate::args::{Cli, Man};
-use crate::input::failure;
+use crate::errors::failure;
 use crate::output;
 
 pub(crate) fn run(args: &Man) -> Result<()> {

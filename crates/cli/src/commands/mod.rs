@@ -1,11 +1,12 @@
-//! One file a command.
+//! One file per command, and what several commands share.
 
 pub(crate) mod add;
+pub(crate) mod bench;
 pub(crate) mod build;
 pub(crate) mod comm;
 pub(crate) mod completions;
 pub(crate) mod count;
-mod deny;
+pub(crate) mod demo;
 pub(crate) mod dict;
 pub(crate) mod filters;
 pub(crate) mod get;
@@ -19,7 +20,6 @@ pub(crate) mod remove;
 pub(crate) mod set;
 pub(crate) mod similar;
 pub(crate) mod uniq;
-mod values;
 pub(crate) mod verify;
 
 use std::path::Path;
@@ -28,20 +28,19 @@ use anyhow::{Result, anyhow};
 use tamis::{Capability, Kind};
 
 use crate::entries::Found;
-use crate::input::{Batch, failure};
+use crate::errors::failure;
 
-/// Bits of memory for each key, if there is any.
+/// Returns the bits per key, or `None` without keys.
 fn bits_per_key(bytes: u64, keys: u64) -> Option<f64> {
     (keys > 0).then(|| bytes as f64 * 8.0 / keys as f64)
 }
 
-/// The share of so many bits a key without which there is no filter of this rate: 1 is the best there
-/// can be. None where there is nothing to tell.
+/// Returns the efficiency: the information-theoretic minimum over the actual size.
 fn efficiency(bits: Option<f64>, fpr: f64) -> Option<f64> {
     bits.filter(|_| fpr > 0.0).map(|bits| -fpr.log2() / bits)
 }
 
-/// That the kind of the filter in this file can do what is asked.
+/// Checks that the kind of the filter in `path` has a capability.
 fn require(kind: Kind, what: Capability, path: &Path) -> Result<()> {
     if kind.can(what) {
         return Ok(());
@@ -49,23 +48,16 @@ fn require(kind: Kind, what: Capability, path: &Path) -> Result<()> {
     Err(failure(path.display(), &tamis::Error::Unsupported { kind, what }))
 }
 
-/// What a kind can do, by name.
+/// Returns the names of a kind's capabilities.
 fn names(kind: Kind) -> Vec<&'static str> {
     kind.capabilities().iter().map(|capability| capability.name()).collect()
 }
 
-/// Every line of a batch and the byte to end it with; integers as decimal numbers.
-fn each_line(batch: &Batch<'_>, mut each: impl FnMut(&[u8], u8)) {
-    match batch.separator().byte() {
-        Some(end) => batch.lines().for_each(|line| each(line.raw, end)),
-        None => batch.words().for_each(|word| each(word.to_string().as_bytes(), b'\n')),
-    }
-}
-
-/// Two keys that no static kind can tell apart: among 10^9 keys a chance of 3 %.
+/// Returns the error for two keys with the same 64-bit digest, which no static kind can distinguish.
+/// Among 10^9 keys its probability is 3 %.
 fn same_digest(first: &Found, second: &Found) -> anyhow::Error {
     anyhow!(
-        "{} and {}: two keys with the same digest; build again with another --seed",
+        "{} and {}: two keys have the same 64-bit hash; build again with another --seed",
         first.place,
         second.place
     )

@@ -1,4 +1,4 @@
-//! `tamis plan`: which kind for the job, and what it takes.
+//! `tamis plan`: ranks the kinds of filter for a job.
 
 use anyhow::{Result, bail};
 use serde_json::json;
@@ -17,7 +17,7 @@ pub(crate) fn run(args: &Plan) -> Result<()> {
         (Some(keys), None, Some(bytes)) => rank(Goal::KeysBytes { keys, bytes }, &needs)?,
         (None, Some(fpr), Some(bytes)) => rank(Goal::BytesFpr { bytes, fpr }, &needs)?,
         (None, fpr, None) => unknown(fpr.unwrap_or(0.01), &needs)?,
-        _ => bail!("give two of --keys, --fpr and --bytes, or --keys alone for a rate of 1 %"),
+        _ => bail!("expected two of --keys, --fpr and --bytes, or --keys alone for a rate of 1 %"),
     };
     if args.json {
         return output::print_json(ranked.iter().map(|advice| {
@@ -44,15 +44,15 @@ pub(crate) fn run(args: &Plan) -> Result<()> {
     let head = ["filter", "keys", "fpr", "size", "bits/key", "why"];
     let mut text = output::table(&head, &[1, 2, 3, 4], rows.collect());
     for need in capabilities(&args.needs) {
-        if let Some(advice) = of_the_survey(need, &ranked) {
+        if let Some(advice) = survey_advice(need, &ranked) {
             text += &format!("\n\n{advice}");
         }
     }
     output::print(text)
 }
 
-/// What the survey recommends for a need, where the pick is another or its reason is.
-fn of_the_survey(need: Capability, ranked: &[Advice]) -> Option<String> {
+/// Returns the advice of the survey for a capability, where the ranking differs from it or adds to it.
+fn survey_advice(need: Capability, ranked: &[Advice]) -> Option<String> {
     let pick = &ranked[0];
     match need {
         Capability::Count => {
@@ -60,21 +60,21 @@ fn of_the_survey(need: Capability, ranked: &[Advice]) -> Option<String> {
             let (its, ours) = (its.figures.bits_per_key(), pick.figures.bits_per_key());
             (pick.kind != Kind::SpectralBloom).then(|| {
                 format!(
-                    "The survey has spectral_bloom for multisets: {its:.1} bits a key. {} takes {ours:.1} \
-                     and counts a key wrong only where it shares a fingerprint; spectral_bloom has its \
-                     place where copies are many more than keys, for which it makes no room.",
+                    "The survey recommends spectral_bloom for multisets: {its:.1} bits per key. {} takes \
+                     {ours:.1} and miscounts a key only if another key has its fingerprint. Take \
+                     spectral_bloom if copies far outnumber distinct keys: its size does not depend on them.",
                     pick.kind
                 )
             })
         }
         Capability::Window => {
-            // Of the last n keys and a slack of n/8, the leading terms.
+            // The leading terms for a window of n keys and a slack of n/8.
             let fpr = pick.figures.fpr;
             let bound = -fpr.log2() + f64::max(3.0, (-fpr.log2()).log2());
             Some(format!(
-                "The survey has the sliding Bloom filter of Naor and Yogev, whose leading terms are \
-                 {bound:.1} bits a key; {} is that filter, with bins of two lines where theirs has a \
-                 dictionary, so that no key waits for a sweep.",
+                "The survey recommends the sliding Bloom filter of Naor and Yogev, with leading terms of \
+                 {bound:.1} bits per key. {} is that filter with bins of 2 cache lines in place of its \
+                 dictionary, so that no insertion waits for a sweep.",
                 pick.kind
             ))
         }
@@ -82,7 +82,7 @@ fn of_the_survey(need: Capability, ranked: &[Advice]) -> Option<String> {
     }
 }
 
-/// How many keys there will be is not known: kinds that grow, and the survey's choice beside them.
+/// Ranks the kinds for an unknown number of keys: those that grow, and the survey's choice.
 fn unknown(fpr: f64, needs: &[Capability]) -> Result<Vec<Advice>> {
     let mut ranked = recommend_unknown(fpr, needs).or_else(|_| {
         rank(Goal::KeysFpr { keys: 1000, fpr }, &[needs, &[Capability::Grow]].concat())
@@ -93,17 +93,17 @@ fn unknown(fpr: f64, needs: &[Capability]) -> Result<Vec<Advice>> {
     Ok(ranked)
 }
 
-/// What is needed; `static` is nothing.
+/// Returns the capabilities; `static` requires none.
 pub(crate) fn capabilities(needs: &[Need]) -> Vec<Capability> {
     needs.iter().filter_map(|need| need.0).collect()
 }
 
-/// The kind to take.
+/// Returns the recommended kind.
 pub(crate) fn pick(goal: Goal, needs: &[Capability]) -> Result<Kind> {
     Ok(rank(goal, needs)?[0].kind)
 }
 
-/// The library's ranking, or in one line what each kind is missing.
+/// Returns the library's ranking, or an error that says for each kind why it does not qualify.
 fn rank(goal: Goal, needs: &[Capability]) -> Result<Vec<Advice>> {
     if let Ok(ranked) = recommend(goal, needs) {
         return Ok(ranked);
@@ -117,5 +117,5 @@ fn rank(goal: Goal, needs: &[Capability]) -> Result<Vec<Advice>> {
         let error = kind.plan(goal, &Settings::default()).err()?;
         Some(format!("{kind}: {error}"))
     });
-    bail!("no kind of filter will do: {}", refusals.collect::<Vec<_>>().join("; "))
+    bail!("no kind of filter qualifies: {}", refusals.collect::<Vec<_>>().join("; "))
 }

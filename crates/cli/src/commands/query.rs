@@ -1,17 +1,17 @@
-//! `tamis query`: the lines that may be members, or those that surely are not.
+//! `tamis query`: prints the lines that the filter accepts, or those that it rejects.
 
 use std::io::Write;
 use std::process::exit;
 
 use anyhow::Result;
-use tamis::{KeyHash, KeyHasher};
+use tamis::KeyHash;
 
 use crate::args::Query;
-use crate::hashing::Pool;
-use crate::input::{Batch, Keys, Separator};
-use crate::{output, progress, store};
+use crate::hashing::{Pool, hash_lines};
+use crate::input::{Batch, Keys};
+use crate::{files, output, progress};
 
-/// What a worker needs for a batch, and uses again for the next.
+/// The buffers of a worker, reused for each batch.
 #[derive(Default)]
 struct Scratch {
     hashes: Vec<KeyHash>,
@@ -20,12 +20,12 @@ struct Scratch {
 }
 
 pub(crate) fn run(args: &Query) -> Result<bool> {
-    let filter = store::open(&args.filter, !args.no_check)?;
+    let filter = files::open(&args.filter, !args.no_check)?;
     let probes = Keys::open(&args.probes, args.form.separator(), false)?;
-    let bar = progress::bar_beside_answers("asking", &probes);
+    let bar = progress::bar_beside_output("querying", &probes);
     let (hasher, filter) = filter.into_parts();
     let pool = Pool::<Scratch>::default();
-    let ask = |batch: &Batch<'_>| {
+    let look_up = |batch: &Batch<'_>| {
         let mut scratch = pool.take();
         hash_lines(batch, &hasher, &mut scratch.hashes);
         scratch.answers.resize(scratch.hashes.len(), false);
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &Query) -> Result<bool> {
         (count, scratch)
     };
     let mut total = 0;
-    let outcome = probes.each_batch(args.form.threads(), ask, |(count, mut scratch)| {
+    let outcome = probes.each_batch(args.form.threads(), look_up, |(count, mut scratch)| {
         total += count;
         if !scratch.found.is_empty() {
             output::write(&scratch.found)?;
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Query) -> Result<bool> {
         }
         pool.give(scratch);
         if args.quiet && total > 0 {
-            // One is enough, and the pipe that the others would come from may stay silent.
+            // Exits here because a worker may be blocked on an input that never ends.
             exit(0);
         }
         Ok(())
@@ -58,16 +58,7 @@ pub(crate) fn run(args: &Query) -> Result<bool> {
     Ok(total > 0)
 }
 
-/// A hash for every line, so that answers and lines go side by side; of lines without a key too.
-pub(super) fn hash_lines(batch: &Batch<'_>, hasher: &KeyHasher, hashes: &mut Vec<KeyHash>) {
-    hashes.clear();
-    match batch.separator() {
-        Separator::U64 => hashes.extend(batch.words().map(|word| hasher.int(word))),
-        _ => hashes.extend(batch.lines().map(|line| hasher.bytes(line.key))),
-    }
-}
-
-/// Counts the lines that are wanted, and writes them to `found` if they are to be printed.
+/// Counts the selected lines, and appends them to `found` if it is given.
 fn collect(
     batch: &Batch<'_>,
     invert: bool,
@@ -79,7 +70,7 @@ fn collect(
         for (word, _) in batch.words().zip(answers).filter(|(_, yes)| **yes != invert) {
             count += 1;
             if let Some(found) = &mut found {
-                writeln!(found, "{word}").expect("a vector takes it");
+                writeln!(found, "{word}").expect("writing to a vector cannot fail");
             }
         }
         return count;

@@ -1,39 +1,40 @@
-//! `tamis remove`: keys out of a filter.
+//! `tamis remove`: removes keys from a filter.
 
 use anyhow::Result;
 use tamis::Capability;
 
 use crate::args::Remove;
+use crate::errors::failure;
 use crate::hashing::each_run;
-use crate::input::{Keys, failure};
-use crate::{output, progress, store};
+use crate::input::Keys;
+use crate::{files, output, progress};
 
 pub(crate) fn run(args: &Remove) -> Result<bool> {
     let args = &args.change;
-    store::check_target(args.target())?;
-    let mut keyed = store::open_to_change(&args.filter)?;
+    files::check_target(args.target())?;
+    let mut keyed = files::open_to_change(&args.filter)?;
     let hasher = *keyed.hasher();
     let filter = keyed.filter_mut();
     super::require(filter.kind(), Capability::Remove, &args.filter)?;
 
     let keys = Keys::open(&args.keys_from, args.form.separator(), false)?;
     let bar = progress::bar("removing", &keys, args.quiet);
-    let (mut removed, mut strangers) = (0u64, 0u64);
+    let (mut removed, mut absent) = (0u64, 0u64);
     each_run(&keys, args.form.threads(), &hasher, &bar, |hashes| {
         for key in hashes {
             match filter.remove(*key) {
                 Ok(true) => removed += 1,
-                Ok(false) => strangers += 1,
+                Ok(false) => absent += 1,
                 Err(error) => return Err(failure(args.filter.display(), &error)),
             }
         }
         Ok(())
     })?;
     let now = filter.len();
-    store::save(&keyed, args.target())?;
+    files::save(&keyed, args.target())?;
     if !args.quiet {
-        output::say(format_args!(
-            "{}: {removed} keys removed, {strangers} were surely not in, {now} in it",
+        output::message(format_args!(
+            "{}: removed {removed} keys, {absent} were absent, {now} in total",
             args.target().display()
         ));
     }

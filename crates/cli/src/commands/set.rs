@@ -1,19 +1,20 @@
-//! `tamis set`: other values for keys of the set.
+//! `tamis set`: changes the values of keys.
 
 use anyhow::{Result, bail};
 use tamis::{Capability, Error, KeyHash};
 
 use crate::args::Set;
 use crate::entries::each_entry;
+use crate::errors::failure;
 use crate::hashing::Pool;
-use crate::input::{Batch, Keys, failure};
-use crate::{output, progress, store};
+use crate::input::{Batch, Keys};
+use crate::{files, output, progress};
 
 pub(crate) fn run(args: &Set) -> Result<()> {
     let args = &args.change;
-    super::values::check_form(&args.form)?;
-    store::check_target(args.target())?;
-    let mut keyed = store::open_to_change(&args.filter)?;
+    args.form.require_lines()?;
+    files::check_target(args.target())?;
+    let mut keyed = files::open_to_change(&args.filter)?;
     let hasher = *keyed.hasher();
     let filter = keyed.filter_mut();
     super::require(filter.kind(), Capability::Map, &args.filter)?;
@@ -35,7 +36,7 @@ pub(crate) fn run(args: &Set) -> Result<()> {
             match filter.set(*key, *value) {
                 Ok(Some(_)) => set += 1,
                 Ok(None) => bail!(
-                    "{name}:{line}: surely not a key of {}; nothing was saved",
+                    "{name}:{line}: the key is not in {}; nothing was saved",
                     args.filter.display()
                 ),
                 Err(error @ Error::Value { .. }) => {
@@ -48,9 +49,9 @@ pub(crate) fn run(args: &Set) -> Result<()> {
         Ok(())
     })?;
     bar.finish_and_clear();
-    store::save(&keyed, args.target())?;
+    files::save(&keyed, args.target())?;
     if !args.quiet {
-        output::say(format_args!("{}: {set} values set", args.target().display()));
+        output::message(format_args!("{}: set {set} values", args.target().display()));
     }
     Ok(())
 }

@@ -1,26 +1,26 @@
-//! `tamis similar`: how alike sets are.
+//! `tamis similar`: prints the similarity of sets.
 
 use anyhow::{Result, anyhow};
 use serde_json::json;
 
 use crate::args::Similar;
-use crate::input::failure;
-use crate::{output, store};
+use crate::errors::failure;
+use crate::{files, output};
 
 pub(crate) fn run(args: &Similar) -> Result<()> {
-    let open = |path| store::open(path, true);
+    let open = |path| files::open(path, true);
     let filters = args.filters.iter().map(|path| open(path)).collect::<Result<Vec<_>>>()?;
     let names: Vec<String> = args.filters.iter().map(|path| path.display().to_string()).collect();
-    let alike = |a: usize, b: usize| {
+    let similarity = |a: usize, b: usize| {
         filters[a].similarity(&filters[b]).map_err(|error| match error {
             tamis::Error::Mismatch { what } => {
-                anyhow!("{}: not of the same {what} as {}", names[b], names[a])
+                anyhow!("{}: the {what} differs from {}", names[b], names[a])
             }
             error => failure(&names[b], &error),
         })
     };
     let all = 0..names.len();
-    let row = |a: usize| all.clone().map(|b| alike(a.min(b), a.max(b))).collect();
+    let row = |a: usize| all.clone().map(|b| similarity(a.min(b), a.max(b))).collect();
     let matrix = all.clone().map(row).collect::<Result<Vec<Vec<f64>>>>()?;
     if args.json {
         let pairs = all.clone().flat_map(|a| (a + 1..all.end).map(move |b| (a, b)));

@@ -1,4 +1,4 @@
-//! `tamis uniq`: the lines of a stream that have not come before, as far back as the window goes.
+//! `tamis uniq`: drops lines that occurred before, within a window.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,36 +11,36 @@ use tamis::{
 };
 
 use crate::args::{Uniq, Window};
-use crate::hashing::Pool;
+use crate::hashing::{Pool, hash_lines};
 use crate::input::{Batch, Keys};
 use crate::number::show_rate;
-use crate::{output, store};
+use crate::{files, memory, output, signals};
 
-/// Lines that are remembered unless something else is asked for: 40 MiB at the usual rate.
+/// The default window in lines: 40 MiB at the default rate.
 const WINDOW: u64 = 10_000_000;
-/// The share of new lines that are lost unless something else is asked for.
+/// The default false positive rate: the share of new lines that are dropped.
 const FPR: f64 = 1e-6;
-/// How often a checkpoint is written while lines come.
+/// The time between checkpoints.
 const PERIOD: Duration = Duration::from_secs(30);
 
-/// The lines of a batch as they will be printed, and their hashes.
+/// The lines of a batch as they are printed, and their hashes.
 #[derive(Default)]
 struct Lines {
     text: Vec<u8>,
-    /// Where each line ends, its separator included.
+    /// The end of each line with its separator.
     ends: Vec<u32>,
     hashes: Vec<KeyHash>,
 }
 
 impl Lines {
-    /// All text at once, since most of it will be printed, and one walk for ends and hashes.
+    /// Copies the text in one piece, since most lines are printed, and finds ends and hashes in one pass.
     fn read(&mut self, batch: &Batch<'_>, hasher: &KeyHasher) {
         let Self { text, ends, hashes } = self;
         text.clear();
         ends.clear();
         let Some(separator) = batch.separator().byte() else {
-            super::query::hash_lines(batch, hasher, hashes);
-            super::each_line(batch, |raw, end| {
+            hash_lines(batch, hasher, hashes);
+            batch.each_line(|raw, end| {
                 text.extend_from_slice(raw);
                 text.push(end);
                 ends.push(text.len() as u32);
@@ -55,11 +55,11 @@ impl Lines {
             ends.push(end as u32);
         }
         text.extend_from_slice(batch.data());
-        // The last line of a file may have none.
+        // The last line of a file may have no separator.
         text.resize(end, separator);
     }
 
-    /// Those that were not seen, into `fresh`: neighbours at once.
+    /// Appends the lines that were not seen to `fresh`, adjacent lines in one copy.
     fn collect(&self, seen: &[bool], fresh: &mut Vec<u8>) {
         let (mut from, mut start) = (0, 0);
         for (end, seen) in self.ends.iter().zip(seen) {
@@ -91,10 +91,11 @@ pub(crate) fn run(args: &Uniq) -> Result<()> {
     };
     let (mut seen, mut fresh, mut saved) = (Vec::new(), Vec::new(), Instant::now());
     let outcome = lines.each_batch(args.form.threads(), read, |lines| {
-        // Held until the lines are out: whoever saves it in between shall not know of lines that nobody got.
+        // Locked until the lines are printed, so that a checkpoint never has lines that were not.
+
         let mut keyed = keyed.lock().unwrap_or_else(PoisonError::into_inner);
         let AnyFilter::Sliding(filter) = keyed.filter_mut() else {
-            unreachable!("`begin` returns no other")
+            unreachable!("`begin` returns a sliding filter")
         };
         tamis::Window::advance(filter, now());
         seen.resize(lines.hashes.len(), false);
@@ -106,19 +107,19 @@ pub(crate) fn run(args: &Uniq) -> Result<()> {
         }
         pool.give(lines);
         if let Some(path) = args.checkpoint.as_ref().filter(|_| saved.elapsed() >= PERIOD) {
-            store::save(&keyed, path)?;
+            files::save(&keyed, path)?;
             saved = Instant::now();
         }
         Ok(())
     });
-    // What was printed before an error was printed all the same.
+    // After an error too, since lines were printed before it.
     if let Some(path) = &args.checkpoint {
-        store::save(&keyed.lock().unwrap_or_else(PoisonError::into_inner), path)?;
+        files::save(&keyed.lock().unwrap_or_else(PoisonError::into_inner), path)?;
     }
     outcome
 }
 
-/// The filter of the checkpoint if there is one, or an empty one.
+/// Opens the checkpoint if it exists, or creates an empty filter.
 fn begin(args: &Uniq) -> Result<Keyed<AnyFilter>> {
     let mut settings = Settings::default();
     let keys = match args.window {
@@ -130,27 +131,25 @@ fn begin(args: &Uniq) -> Result<Keyed<AnyFilter>> {
         None => WINDOW,
     };
     if args.keys.is_some() && !matches!(args.window, Some(Window::Time(_))) {
-        bail!(
-            "--keys says how many lines a --window of time may have; give --window 10min or the like"
-        );
+        bail!("--keys needs a --window of time, such as --window 10min");
     }
     let shape: SlidingShape =
         solve(Goal::KeysFpr { keys, fpr: args.fpr.unwrap_or(FPR) }, &settings)?;
     if let Some(path) = &args.checkpoint {
-        store::check_target(path)?;
+        files::check_target(path)?;
         if path.exists() {
             let given = args.window.is_some() || args.fpr.is_some();
             return resume(path, given.then_some(&shape));
         }
     }
-    store::check_memory(tamis::Shape::figures(&shape).bytes, None)?;
+    memory::check_memory(tamis::Shape::figures(&shape).bytes, None)?;
     let filter = Sliding::build(shape, &[][..])?;
     Ok(Keyed::new(KeyHasher::random(HashId::Fast), AnyFilter::Sliding(filter)))
 }
 
-/// A checkpoint, if it is one of such a window.
+/// Opens a checkpoint and checks that it has the window of `shape`.
 fn resume(path: &Path, shape: Option<&SlidingShape>) -> Result<Keyed<AnyFilter>> {
-    let keyed = store::open_to_change(path)?;
+    let keyed = files::open_to_change(path)?;
     let name = path.display();
     match keyed.filter() {
         AnyFilter::Sliding(filter)
@@ -161,36 +160,36 @@ fn resume(path: &Path, shape: Option<&SlidingShape>) -> Result<Keyed<AnyFilter>>
         AnyFilter::Sliding(_) => {
             let figures = keyed.filter().figures();
             bail!(
-                "{name}: a checkpoint of another --window, --fpr or --keys: of {} lines at {}",
+                "{name}: the checkpoint has another --window, --fpr or --keys: {} lines at {}",
                 figures.keys,
                 show_rate(figures.fpr)
             )
         }
-        other => bail!("{name}: a {} filter, no checkpoint", other.kind()),
+        other => bail!("{name}: not a checkpoint, but a {} filter", other.kind()),
     }
 }
 
-/// The time in ticks of the filter's clock. Before 1970 it stands still.
+/// Returns the time in ticks of the filter's clock, milliseconds since 1970.
 fn now() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The first interrupt saves the filter and ends the program; a second ends it at once.
+/// Saves the filter and exits on the first interrupt. A second interrupt ends the program at once.
 #[cfg(unix)]
 fn save_when_interrupted(keyed: Arc<Mutex<Keyed<AnyFilter>>>, path: std::path::PathBuf) {
     use signal_hook::consts::{SIGINT, SIGTERM};
 
-    // If it cannot be set up, an interrupt ends the program as it always did.
+    // If the handler cannot be installed, an interrupt ends the program at once.
     let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]) else { return };
-    store::finish_before_interrupts();
+    signals::finish_before_interrupts();
     std::thread::spawn(move || {
         if let Some(signal) = signals.forever().next() {
             let keyed = keyed.lock().unwrap_or_else(PoisonError::into_inner);
-            let status = match store::save(&keyed, &path) {
+            let status = match files::save(&keyed, &path) {
                 Ok(()) => 128 + signal,
                 Err(error) => {
-                    output::complain(format_args!("{error:#}"));
+                    output::print_error(format_args!("{error:#}"));
                     2
                 }
             };
@@ -207,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn neighbours_are_collected_at_once() {
+    fn unseen_lines_are_collected() {
         let lines =
             Lines { text: b"a\nbb\n\nc\n".to_vec(), ends: vec![2, 5, 6, 8], hashes: vec![] };
         for mask in 0..16 {

@@ -1,24 +1,24 @@
-//! `tamis verify`: is every byte as it was written?
+//! `tamis verify`: checks filter files.
 
 use anyhow::{Result, bail};
 
 use crate::args::Verify;
-use crate::{output, store};
+use crate::{files, output};
 
 pub(crate) fn run(args: &Verify) -> Result<()> {
-    let mut bad = 0;
+    let mut failed = 0;
     for path in &args.filters {
-        match store::open(path, true) {
+        match files::open(path, true) {
             Ok(_) => output::print(format_args!("{}: ok", path.display()))?,
             Err(error) if args.filters.len() == 1 => return Err(error),
             Err(error) => {
-                bad += 1;
-                output::complain(error);
+                failed += 1;
+                output::print_error(error);
             }
         }
     }
-    if bad > 0 {
-        bail!("{bad} of {} files are not as they should be", args.filters.len());
+    if failed > 0 {
+        bail!("{failed} of {} files failed the check", args.filters.len());
     }
     Ok(())
 }

@@ -7,19 +7,19 @@ use anyhow::{Result, anyhow, bail};
 use indicatif::ProgressBar;
 use tamis::{AnyFilter, Error, Guarded, KeyHash, Keyed, Kind};
 
-use super::build::{Pass, changed, goal, hasher, place, report, settings};
+use super::{Pass, changed, goal, hasher, place, report, settings};
 use crate::args::Build;
 use crate::entries::find;
 use crate::hashing::{Pool, Tally, hash_keys};
 use crate::input::{Batch, Keys, Separator};
-use crate::{output, progress, store};
+use crate::{files, output, progress};
 
 pub(super) fn build(args: &Build) -> Result<()> {
     let start = Instant::now();
     if let Some(kind) = args.filter.0.filter(|kind| *kind != Kind::Guarded) {
         bail!("--deny takes a {} filter, but --filter says {kind}", Kind::Guarded);
     }
-    store::check_target(&args.output)?;
+    files::check_target(&args.output)?;
     let separator = args.form.separator();
     let stdin =
         |paths: &[PathBuf]| paths.is_empty() || paths.iter().any(|path| path.as_os_str() == "-");
@@ -38,11 +38,11 @@ pub(super) fn build(args: &Build) -> Result<()> {
     }
     none_passes(&strangers, &filter, refused)?;
     let filter = Keyed::new(hasher, filter);
-    store::save(&filter, &args.output)?;
+    files::save(&filter, &args.output)?;
     let denied = Some(refused.keys);
     report(args, filter.filter(), tally.keys, denied, start.elapsed().as_secs_f64())?;
     if !args.quiet && !args.json {
-        output::say(format_args!("{} denied keys, none of which passes", refused.keys));
+        output::message(format_args!("{} denied keys, none of which passes", refused.keys));
     }
     Ok(())
 }
@@ -90,7 +90,7 @@ fn conflict(members: &Pass<'_>, strangers: &Pass<'_>, digest: u64) -> Result<any
         (Some(member), Some(stranger)) if member.line == stranger.line => {
             anyhow!("{}: a key to deny, but also a key at {}", stranger.place, member.place)
         }
-        (Some(member), Some(stranger)) => super::same_digest(&member, &stranger),
+        (Some(member), Some(stranger)) => crate::commands::same_digest(&member, &stranger),
         _ => changed(),
     })
 }

@@ -1,8 +1,7 @@
-//! `tamis demo`: every filter at work.
+//! `tamis demo`: builds, saves, opens and queries every kind of filter.
 //!
-//! The same for each kind, twice: on a list of words and on a million integers. Build, ask for
-//! every member, ask for strangers, save, open, verify, ask again. Nothing is read but what is
-//! made here, and the same seed makes the same demo everywhere.
+//! Each kind runs twice, on 50000 words and on 10^6 integers. The keys are generated, and the same on
+//! every machine.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -18,10 +17,9 @@ use tamis::{
 
 const WORDS: usize = 50_000;
 const INTEGERS: u64 = 1_000_000;
-const STRANGERS: u64 = 2_000_000;
-/// A kind that searches for its filter takes a hundred times as long to build: it gets the first of
-/// the keys.
-const SEARCHED: usize = 20_000;
+const NON_MEMBERS: u64 = 2_000_000;
+/// The number of keys for a kind that is slow to build.
+const SLOW_KEYS: usize = 20_000;
 const FPR: f64 = 0.01;
 /// The rates of the plot.
 const RATES: [f64; 5] = [0.1, 0.01, 0.001, 0.0001, 0.00001];
@@ -29,14 +27,9 @@ const RATES: [f64; 5] = [0.1, 0.01, 0.001, 0.0001, 0.00001];
 const BOLD: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
 
-/// What to show.
-#[derive(clap::Args, Debug)]
-pub struct Args {}
-
-/// Shows it.
-pub fn run(_: &Args) -> Result<()> {
+pub(crate) fn run() -> Result<()> {
     let start = Instant::now();
-    let folder = tempfile::tempdir().context("a folder for the demo's files")?;
+    let folder = tempfile::tempdir().context("failed to create a temporary folder")?;
     let hasher = KeyHasher::new(HashId::Fast, [0x7461_6d69, 0x7320_6465]);
     let words = words();
     let letters: usize = words.iter().map(|word| word.len() + 1).sum();
@@ -45,55 +38,57 @@ pub fn run(_: &Args) -> Result<()> {
 
     let hashes = Hashed {
         members: words.iter().map(|word| word.hash_with(&hasher)).collect(),
-        strangers: words.iter().map(|word| misspelt(word).hash_with(&hasher)).collect(),
+        non_members: words.iter().map(|word| misspelt(word).hash_with(&hasher)).collect(),
     };
     let mut of_words = Vec::new();
     for kind in Kind::ALL {
         bar.set_message(format!("{kind}, words"));
-        of_words.push(seen(*kind, &hashes, hasher, folder.path())?);
+        of_words.push(measure(*kind, &hashes, hasher, folder.path())?);
         bar.inc(1);
     }
     let hashes = Hashed {
         members: (0..INTEGERS).map(|key| key.hash_with(&hasher)).collect(),
-        strangers: (INTEGERS..INTEGERS + STRANGERS).map(|key| key.hash_with(&hasher)).collect(),
+        non_members: (INTEGERS..INTEGERS + NON_MEMBERS).map(|key| key.hash_with(&hasher)).collect(),
     };
     let mut of_integers = Vec::new();
     for kind in Kind::ALL {
         bar.set_message(format!("{kind}, integers"));
-        of_integers.push(seen(*kind, &hashes, hasher, folder.path())?);
+        of_integers.push(measure(*kind, &hashes, hasher, folder.path())?);
         bar.inc(1);
     }
     bar.finish_and_clear();
 
     let title = |text: &str| anstream::println!("\n{BOLD}{text}{BOLD:#}\n");
-    title(&format!("{INTEGERS} integers, {STRANGERS} strangers, at most {} % let in", FPR * 100.0));
+    title(&format!(
+        "{INTEGERS} integers, {NON_MEMBERS} non-members, false positive rate {} %",
+        FPR * 100.0
+    ));
     anstream::println!("{}\n{DIM}{}{DIM:#}", table(&of_integers), legend());
-    title("Bits a key, by how many strangers are let in");
+    title("Bits per key by false positive rate");
     anstream::println!("{}", plot());
     title("A spell checker");
     story(&words, letters, &of_words);
-    let denied: u64 = of_words.iter().chain(&of_integers).map(|seen| seen.denied).sum();
-    let asked: u64 = of_words.iter().chain(&of_integers).map(|seen| 2 * seen.keys).sum();
-    title("All in all");
+    let all = || of_words.iter().chain(&of_integers);
+    let false_negatives: u64 = all().map(|one| one.false_negatives).sum();
+    let lookups: u64 = all().map(|one| 2 * one.keys).sum();
+    title("Summary");
     anstream::println!(
         "{} filters built, saved, opened and verified in {:.1} s.\n\
-         {asked} times a member was asked for, {denied} times it was denied.",
+         {lookups} lookups of members, {false_negatives} false negatives.",
         2 * Kind::ALL.len(),
         start.elapsed().as_secs_f64()
     );
-    ensure!(denied == 0, "a member was denied");
+    ensure!(false_negatives == 0, "{false_negatives} false negatives");
     title("Next");
+    anstream::println!("  tamis plan --keys 1000000 --fpr 0.001    {DIM}compare the kinds{DIM:#}");
+    anstream::println!("  tamis build words.txt -o words.tamis     {DIM}build a filter{DIM:#}");
     anstream::println!(
-        "  tamis plan --keys 1000000 --fpr 0.001    {DIM}which filter, and how large{DIM:#}"
-    );
-    anstream::println!("  tamis build words.txt -o words.tamis     {DIM}one of your own{DIM:#}");
-    anstream::println!(
-        "  tamis query words.tamis probes.txt       {DIM}which lines may be in it{DIM:#}"
+        "  tamis query words.tamis probes.txt       {DIM}print the lines in it{DIM:#}"
     );
     Ok(())
 }
 
-/// Pronounceable words, none twice, always the same.
+/// Returns distinct pronounceable words.
 fn words() -> Vec<String> {
     const ONSETS: [&str; 20] = [
         "b", "br", "c", "ch", "d", "f", "g", "gr", "h", "l", "m", "n", "p", "pl", "r", "s", "st",
@@ -124,81 +119,89 @@ fn words() -> Vec<String> {
 
 struct Hashed {
     members: Vec<KeyHash>,
-    strangers: Vec<KeyHash>,
+    non_members: Vec<KeyHash>,
 }
 
-/// What was seen of a kind.
-struct Seen {
+/// The measurements of a kind.
+struct Measured {
     kind: Kind,
     keys: u64,
     bytes: u64,
     bits_per_key: f64,
-    promised: f64,
-    let_in: f64,
-    denied: u64,
+    expected_fpr: f64,
+    fpr: f64,
+    false_negatives: u64,
     query_ns: f64,
     file_bytes: u64,
 }
 
-/// Puts one kind through all of it.
-fn seen(kind: Kind, hashes: &Hashed, hasher: KeyHasher, folder: &Path) -> Result<Seen> {
-    let members = match kind {
-        Kind::Sat => &hashes.members[..SEARCHED],
-        _ => &hashes.members[..],
+/// Builds, queries, saves, opens and queries one kind.
+fn measure(kind: Kind, hashes: &Hashed, hasher: KeyHasher, folder: &Path) -> Result<Measured> {
+    let members = match kind.is_slow_to_build() {
+        true => &hashes.members[..SLOW_KEYS],
+        false => &hashes.members[..],
     };
     let keys = members.len() as u64;
     let goal = Goal::KeysFpr { keys, fpr: FPR };
     let filter = kind
         .build(1, goal, &Settings::default(), Hashes::new(members.iter().copied()))
         .with_context(|| format!("building a {kind} filter"))?;
-    let mut denied = keys - answers(&filter, members);
+    let mut false_negatives = keys - count_positives(&filter, members);
     let start = Instant::now();
-    let yes = answers(&filter, &hashes.strangers);
-    let strangers = hashes.strangers.len() as f64;
-    let query_ns = start.elapsed().as_nanos() as f64 / strangers;
+    let false_positives = count_positives(&filter, &hashes.non_members);
+    let non_members = hashes.non_members.len() as f64;
+    let query_ns = start.elapsed().as_nanos() as f64 / non_members;
 
     let path = folder.join(format!("{kind}.tamis"));
     Keyed::new(hasher, filter).save(&path)?;
     let opened = Keyed::<AnyFilter>::open_verified(&path)?;
-    denied += keys - answers(opened.filter(), members);
+    false_negatives += keys - count_positives(opened.filter(), members);
     let figures = opened.filter().figures();
-    Ok(Seen {
+    Ok(Measured {
         kind,
         keys,
         bytes: figures.bytes,
         bits_per_key: figures.bits_per_key(),
-        promised: figures.fpr,
-        let_in: yes as f64 / strangers,
-        denied,
+        expected_fpr: figures.fpr,
+        fpr: false_positives as f64 / non_members,
+        false_negatives,
         query_ns,
         file_bytes: std::fs::metadata(&path)?.len(),
     })
 }
 
-fn answers(filter: &AnyFilter, keys: &[KeyHash]) -> u64 {
+fn count_positives(filter: &AnyFilter, keys: &[KeyHash]) -> u64 {
     let mut out = [false; 512];
-    let mut yes = 0;
+    let mut positives = 0;
     for keys in keys.chunks(out.len()) {
         let out = &mut out[..keys.len()];
         filter.contains_batch(keys, out);
-        yes += out.iter().filter(|yes| **yes).count() as u64;
+        positives += out.iter().filter(|yes| **yes).count() as u64;
     }
-    yes
+    positives
 }
 
-fn table(all: &[Seen]) -> Table {
+fn table(all: &[Measured]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_BORDERS_ONLY);
-    table.set_header(["kind", "bits/key", "promised", "let in", "denied", "query", "can"]);
-    for seen in all {
-        let can = |can: &Capability| if seen.kind.can(*can) { initial(*can) } else { '·' };
+    table.set_header([
+        "kind",
+        "bits/key",
+        "fpr expected",
+        "measured",
+        "false neg.",
+        "query",
+        "capabilities",
+    ]);
+    for one in all {
+        let can = |can: &Capability| if one.kind.can(*can) { initial(*can) } else { '·' };
         table.add_row([
-            seen.kind.name().to_owned(),
-            format!("{:.2}", seen.bits_per_key),
-            format!("{:.3} %", seen.promised * 100.0),
-            format!("{:.3} %", seen.let_in * 100.0),
-            seen.denied.to_string(),
-            format!("{:.1} ns", seen.query_ns),
+            one.kind.name().to_owned(),
+            format!("{:.2}", one.bits_per_key),
+            format!("{:.3} %", one.expected_fpr * 100.0),
+            format!("{:.3} %", one.fpr * 100.0),
+            one.false_negatives.to_string(),
+            format!("{:.1} ns", one.query_ns),
             known_capabilities().iter().map(can).collect(),
         ]);
     }
@@ -208,7 +211,7 @@ fn table(all: &[Seen]) -> Table {
     table
 }
 
-/// Those that some kind has.
+/// Returns the capabilities that some kind has.
 fn known_capabilities() -> Vec<Capability> {
     let known = |can: &Capability| Kind::ALL.iter().any(|kind| kind.can(*can));
     Capability::ALL.into_iter().filter(known).collect()
@@ -220,10 +223,12 @@ fn initial(can: Capability) -> char {
 
 fn legend() -> String {
     let names: Vec<_> = known_capabilities().iter().map(|can| can.name()).collect();
-    format!("can: {}; sat has {SEARCHED} of the keys", names.join(", "))
+    let slow: Vec<_> = Kind::ALL.iter().filter(|kind| kind.is_slow_to_build()).collect();
+    let slow: Vec<_> = slow.iter().map(|kind| kind.name()).collect();
+    format!("capabilities: {}; {} has {SLOW_KEYS} keys", names.join(", "), slow.join(", "))
 }
 
-/// Bits a key against the rate: a line of marks a rate, from 0 to as many bits as the columns take.
+/// Plots bits per key: one row per false positive rate, one letter per kind.
 ///
 /// ```text
 ///  1 in 10     │  ╵·   A  B
@@ -243,7 +248,8 @@ fn plot() -> String {
         let goal = Goal::KeysFpr { keys: INTEGERS, fpr };
         kind.plan(goal, &Settings::default()).ok().map(|figures| figures.bits_per_key())
     };
-    // Twice the bound at the last rate; what lies further right is only named.
+    // The axis ends at twice the lower bound of the last rate. Kinds beyond it are listed at the end
+    // of the row.
     let most = 2.0 * -RATES[RATES.len() - 1].log2();
     let column = |bits: f64| (bits / most * (COLUMNS - 1) as f64).round() as usize;
     let letter = |index: usize| char::from(b'A' + index as u8);
@@ -258,7 +264,7 @@ fn plot() -> String {
         let mut beyond = String::new();
         for (index, kind) in Kind::ALL.iter().enumerate() {
             let Some(bits) = bits(kind, rate) else { continue };
-            // A place that is taken already sends the next one on to the right.
+            // If the column is taken, the mark moves to the right.
             let free = (column(bits)..COLUMNS).find(|at| marks[*at].0 == ' ');
             match free {
                 Some(at) => marks[at] = (letter(index), colour(index)),
@@ -274,12 +280,12 @@ fn plot() -> String {
         }
         out.push('\n');
     }
-    let _ = write!(out, "{:>11} ", "bits a key");
+    let _ = write!(out, "{:>11} ", "bits/key");
     for tick in 0..(most / 5.0) as usize {
         let width = column((tick + 1) as f64 * 5.0) - column(tick as f64 * 5.0);
         let _ = write!(out, "{:<width$}", tick * 5);
     }
-    let _ = write!(out, "\n\n  {DIM}░│{DIM:#} log2(1/rate), which nobody gets below");
+    let _ = write!(out, "\n\n  {DIM}░│{DIM:#} log2(1/rate), the lower bound");
     for (index, kind) in Kind::ALL.iter().enumerate() {
         let gap = if index % 3 == 0 { "\n  " } else { "   " };
         let style = colour(index);
@@ -288,27 +294,27 @@ fn plot() -> String {
     out
 }
 
-/// One letter of the word made into one that no word here has.
+/// Replaces the middle letter by `k`, which no word has.
 fn misspelt(word: &str) -> String {
     let at = word.len() / 2;
     [&word[..at], "k", &word[at + 1..]].concat()
 }
 
-fn story(words: &[String], letters: usize, all: &[Seen]) {
-    let whole = all.iter().filter(|seen| seen.keys == WORDS as u64);
-    let smallest = whole.min_by_key(|seen| seen.bytes).expect("there are kinds");
+fn story(words: &[String], letters: usize, all: &[Measured]) {
+    let whole = all.iter().filter(|one| one.keys == WORDS as u64);
+    let smallest = whole.min_by_key(|one| one.bytes).expect("the registry has kinds");
     let some: Vec<_> = words.iter().step_by(WORDS / 5).skip(1).map(String::as_str).collect();
     let kilobytes = |bytes: u64| bytes as f64 / 1000.0;
     anstream::println!(
-        "{WORDS} made-up words ({}, …)\nare {:.0} kB of text. A {} filter of them is {:.0} kB, \
-         {:.1} times less,\nin memory as on disk. It passes {:.2} % of the misspelt ones, \
-         and every right one.",
+        "{WORDS} generated words ({}, …)\nare {:.0} kB of text. A {} filter of them is {:.0} kB, \
+         {:.1} times smaller,\nin memory and on disk. It accepts every word and {:.2} % of the \
+         misspelt words.",
         some.join(", "),
         kilobytes(letters as u64),
         smallest.kind,
         kilobytes(smallest.file_bytes),
         letters as f64 / smallest.file_bytes as f64,
-        smallest.let_in * 100.0,
+        smallest.fpr * 100.0,
     );
 }
 

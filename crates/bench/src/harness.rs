@@ -1,116 +1,74 @@
-//! The measuring itself: the same keys for everyone, short rounds, and turns.
+//! Measures contenders on the same keys, in many short rounds.
 //!
-//! On a shared machine the same program may take twice as long a minute later, so a time by itself
-//! says little. Here every contender is measured within each round, a few milliseconds apart:
+//! On a shared machine the time of one program varies by a factor of 2 within minutes, so an
+//! absolute time says little. Every round therefore measures each contender once, a few
+//! milliseconds apart, and the next round starts with another contender:
 //!
 //! ```text
 //!  round 0:   A hit miss …   B hit miss …   C hit miss …
-//!  round 1:   B hit miss …   C hit miss …   A hit miss …      whoever begins, changes
+//!  round 1:   B hit miss …   C hit miss …   A hit miss …
 //! ```
 //!
-//! A time is the median over the rounds, and the ratio of two is the median of the ratios within
-//! each round: what disturbs the machine for longer than a round disturbs both alike.
+//! A time is the median over the rounds. The ratio of two contenders is the median of the ratios
+//! within each round, so a disturbance that lasts longer than a round affects both times equally.
 //!
-//! The keys are integers, and the price of hashing them is part of every time: keys go in, answers
-//! come out. Members and strangers are asked for in another order than the members were put in.
+//! Keys are 64-bit integers, and every time includes hashing them. Queries use another order than
+//! the one in which the members were inserted.
 
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use tamis::{Build, Filter, Goal, Hashes, Key, KeyHasher, Keyed, Settings, Shape, plan};
 
-/// Queries in a round: some hundred microseconds for a filter in the cache.
+/// The number of queries in a round: some 100 µs for a filter that fits the cache.
 const CHUNK: usize = 1 << 15;
 
-/// Something that makes filters, to be measured.
+/// A kind of filter to measure.
 pub trait Contender {
-    /// What it is called.
+    /// Returns the name in tables.
     fn name(&self) -> &str;
 
-    /// Makes a filter of all `keys`. Whatever depends only on their number is done before.
-    fn build(&self, keys: &[u64]) -> Result<Box<dyn Contained>>;
+    /// Builds a filter of all `keys`. Work that depends only on the number of keys belongs in the
+    /// contender's constructor, which is not timed.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the filter cannot be built.
+    fn build(&self, keys: &[u64]) -> Result<Box<dyn Built>>;
 
-    /// Whether it is a filter, or else a yardstick that no filter gets below.
+    /// Returns whether this is a filter. A baseline, such as a loop of random reads, is not.
     fn is_filter(&self) -> bool {
         true
     }
 }
 
-/// A filter that was made, to be asked.
-pub trait Contained {
-    /// Memory of its tables.
+/// A filter that a [`Contender`] built.
+pub trait Built {
+    /// Returns the size of its tables in bytes.
     fn bytes(&self) -> u64;
 
-    /// Asks for one key after the other, and counts how often the answer is yes. The loop is in
-    /// here so that it is compiled together with what it calls, as it would be for a user.
+    /// Looks up one key after the other and returns the number of positive answers. The
+    /// implementation holds the loop, so that lookups are inlined as in a user's program.
     fn count(&self, keys: &[u64]) -> usize;
 
-    /// Asks for all keys at once, where there is a way to; else `None`.
+    /// Looks up all keys in one batch and returns the number of positive answers, or `None` if the
+    /// filter has no batch lookup.
     fn count_batch(&self, keys: &[u64]) -> Option<usize> {
         let _ = keys;
         None
     }
 }
 
-/// A kind of ours.
-struct Ours<F: Filter> {
-    name: &'static str,
-    shape: F::Shape,
-    hasher: KeyHasher,
-}
-
-impl<F: Build + 'static> Contender for Ours<F> {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn build(&self, keys: &[u64]) -> Result<Box<dyn Contained>> {
-        let hashes = Hashes::new(keys.iter().map(|key| key.hash_with(&self.hasher)));
-        Ok(Box::new(Keyed::new(self.hasher, F::build(self.shape.clone(), hashes)?)))
-    }
-}
-
-impl<F: Filter> Contained for Keyed<F> {
-    fn bytes(&self) -> u64 {
-        self.filter().shape().figures().bytes
-    }
-
-    fn count(&self, keys: &[u64]) -> usize {
-        keys.iter().filter(|key| self.contains(*key)).count()
-    }
-
-    fn count_batch(&self, keys: &[u64]) -> Option<usize> {
-        Some(self.contains_batch(keys).into_iter().filter(|yes| *yes).count())
-    }
-}
-
-macro_rules! define_ours {
-    ($( $id:literal $file:ident $type:ident { $($can:ident)* } $paper:literal; )*) => {
-        /// One of ours, as `goal` asks for it.
-        pub fn ours(kind: tamis::Kind, goal: Goal, hasher: KeyHasher) -> Result<Box<dyn Contender>> {
-            Ok(match kind { $(
-                tamis::Kind::$type => Box::new(Ours::<tamis::filters::$type> {
-                    name: kind.name(),
-                    shape: plan::solve(goal, &Settings::default())?,
-                    hasher,
-                }),
-            )* })
-        }
-    };
-}
-tamis::registry!(define_ours);
-
-/// Distinct integers that look like any others.
+/// Distinct pseudo-random integers: members and non-members.
 #[derive(Debug)]
 pub struct Keys {
-    /// What the filters are made of.
+    /// The keys that filters are built from.
     pub members: Vec<u64>,
-    strangers: Vec<u64>,
-    /// Members in no order, enough for all rounds.
+    non_members: Vec<u64>,
+    /// Members in random order, enough for all rounds.
     hits: Vec<u64>,
 }
 
-/// A bijection, so that different numbers give different keys.
+/// A bijection: different numbers give different keys.
 fn scramble(x: u64) -> u64 {
     let x = (x ^ (x >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
     let x = (x ^ (x >> 29)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
@@ -118,62 +76,63 @@ fn scramble(x: u64) -> u64 {
 }
 
 impl Keys {
-    /// So many members, drawn with `seed`.
+    /// Returns `count` members, selected by `seed`, and no queries.
     pub fn members_only(count: u64, seed: u64) -> Self {
         let from = scramble(!seed);
         let members = (0..count).map(|i| scramble(from.wrapping_add(i))).collect();
-        Self { members, strangers: Vec::new(), hits: Vec::new() }
+        Self { members, non_members: Vec::new(), hits: Vec::new() }
     }
 
-    /// So many members, and all that it takes to ask for `rounds` rounds and to see a rate of
-    /// `fpr`: two million strangers at least, ten where fewer than 20 000 would slip through.
+    /// Returns `count` members and the queries of `rounds` rounds. The non-members number at least
+    /// 2 * 10^6, or 10^7 where `fpr` is below 1 %, so that the measured rate is precise.
     pub fn new(count: u64, fpr: f64, rounds: usize, seed: u64) -> Self {
         let mut keys = Self::members_only(count, seed);
         let from = scramble(!seed).wrapping_add(count);
-        let strangers = if fpr < 0.01 { 10_000_000 } else { 2_000_000 };
+        let at_least = if fpr < 0.01 { 10_000_000 } else { 2_000_000 };
         let queries = (2 * rounds + 1) * CHUNK;
-        let strangers = strangers.max(queries as u64);
-        keys.strangers = (0..strangers).map(|i| scramble(from.wrapping_add(i))).collect();
+        let non_members = at_least.max(queries as u64);
+        keys.non_members = (0..non_members).map(|i| scramble(from.wrapping_add(i))).collect();
         let any = |i: usize| scramble(seed ^ (i as u64) << 20) % count.max(1);
         keys.hits = (0..queries).map(|i| keys.members[any(i) as usize]).collect();
         keys
     }
 }
 
-/// What is timed.
+/// A quantity that is timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
-    /// Making the filter, a key.
+    /// Building the filter, per key.
     Build,
-    /// Asking for members, one at a time.
+    /// Looking up members, one at a time.
     Hit,
-    /// Asking for strangers, one at a time.
+    /// Looking up non-members, one at a time.
     Miss,
-    /// Asking for members, all at once.
+    /// Looking up members in batches.
     HitBatch,
-    /// Asking for strangers, all at once.
+    /// Looking up non-members in batches.
     MissBatch,
 }
 
 impl Metric {
-    /// All of them.
+    /// All metrics.
     pub const ALL: [Self; 5] =
         [Self::Build, Self::Hit, Self::Miss, Self::HitBatch, Self::MissBatch];
 
-    /// The queries of a round: nobody is asked for a key twice, for its line would be at hand.
+    /// Returns the queries of a round. No key is looked up twice, since its cache line would
+    /// still be cached.
     fn queries(self, keys: &Keys, round: usize) -> &[u64] {
         let (from, chunk) = match self {
             Self::Build => return &keys.members,
             Self::Hit => (&keys.hits, 2 * round),
             Self::HitBatch => (&keys.hits, 2 * round + 1),
-            Self::Miss => (&keys.strangers, 2 * round),
-            Self::MissBatch => (&keys.strangers, 2 * round + 1),
+            Self::Miss => (&keys.non_members, 2 * round),
+            Self::MissBatch => (&keys.non_members, 2 * round + 1),
         };
         &from[chunk * CHUNK..][..CHUNK]
     }
 
-    /// The one-at-a-time twin of a batch; of others, itself.
-    pub fn alone(self) -> Self {
+    /// Returns the one-at-a-time metric of a batch metric; other metrics return themselves.
+    pub fn unbatched(self) -> Self {
         match self {
             Self::HitBatch => Self::Hit,
             Self::MissBatch => Self::Miss,
@@ -182,41 +141,41 @@ impl Metric {
     }
 }
 
-/// What was seen of one contender.
+/// The measurements of one contender.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Its name.
+    /// The contender's name.
     pub name: String,
-    /// Memory of its tables.
+    /// The size of its tables in bytes.
     pub bytes: u64,
-    /// The share of strangers that it took for members; `None` if it is no filter.
+    /// The measured false positive rate, or `None` if it is not a filter.
     pub fpr: Option<f64>,
-    /// Members that it denied; `None` if it is no filter.
+    /// The number of members that it denied, or `None` if it is not a filter.
     pub false_negatives: Option<u64>,
-    /// How much of its memory came in huge pages, where that can be told.
+    /// The part of its memory in huge pages, or `None` where the system does not tell.
     pub huge_bytes: Option<u64>,
-    /// Nanoseconds a key, round by round, for each of [`Metric::ALL`]; empty if it cannot do that.
+    /// Nanoseconds per key in each round, for each of [`Metric::ALL`]; empty if unsupported.
     times: [Vec<f64>; Metric::ALL.len()],
 }
 
-/// One compared with another.
+/// The ratio of two times.
 #[derive(Clone, Copy, Debug)]
 pub struct Ratio {
     /// The median over the rounds.
     pub median: f64,
-    /// Rounds in which the first was the faster.
+    /// The number of rounds in which the first was faster.
     pub wins: usize,
-    /// Rounds.
+    /// The number of rounds.
     pub rounds: usize,
 }
 
 impl Outcome {
-    /// Nanoseconds a key: the median over the rounds.
+    /// Returns the median over the rounds in nanoseconds per key.
     pub fn time(&self, metric: Metric) -> Option<f64> {
         median(&self.times[metric as usize])
     }
 
-    /// How long this takes for `mine`, over how long `other` takes for `theirs`.
+    /// Returns the ratio of this contender's time for `mine` to `other`'s time for `theirs`.
     pub fn ratio(&self, mine: Metric, other: &Self, theirs: Metric) -> Option<Ratio> {
         paired(&self.times[mine as usize], &other.times[theirs as usize])
     }
@@ -239,10 +198,14 @@ fn paired(a: &[f64], b: &[f64]) -> Option<Ratio> {
     Some(Ratio { median: median(&ratios)?, wins, rounds: ratios.len() })
 }
 
-/// Measures all contenders on the same keys in so many rounds, and calls `tick` after each step.
+/// Measures all contenders on the same keys, and calls `tick` after each step.
 ///
-/// Making a filter of many keys takes long, so there are fewer rounds of that: as many as make
-/// fifty million keys, and one at the least.
+/// Builds are timed in fewer rounds than lookups: 5 * 10^7 keys in total per contender, and at
+/// least 1 round.
+///
+/// # Errors
+///
+/// Returns an error if a contender cannot be built.
 pub fn measure(
     contenders: &[Box<dyn Contender>],
     keys: &Keys,
@@ -251,7 +214,7 @@ pub fn measure(
 ) -> Result<Vec<Outcome>> {
     let mut outcomes = Vec::new();
     let mut built = Vec::new();
-    // The first of each is not timed: it is who asks the system for memory.
+    // The first build is not timed, since it also requests memory from the system.
     for contender in contenders {
         let before = huge_bytes();
         let filter = build(contender.as_ref(), keys)?;
@@ -275,7 +238,7 @@ pub fn measure(
             let filter = build(contenders[i].as_ref(), keys)?;
             let time = start.elapsed().as_nanos() as f64 / keys.members.len() as f64;
             outcomes[i].times[Metric::Build as usize].push(time);
-            // The timed one goes, the first stays where it is in memory.
+            // Queries use the filter of the first build.
             drop(filter);
             tick();
         }
@@ -289,7 +252,7 @@ pub fn measure(
                     .sum::<usize>()
             };
             outcome.false_negatives = Some((keys.members.len() - count(&keys.members)) as u64);
-            outcome.fpr = Some(count(&keys.strangers) as f64 / keys.strangers.len() as f64);
+            outcome.fpr = Some(count(&keys.non_members) as f64 / keys.non_members.len() as f64);
         } else {
             outcome.times[Metric::Build as usize].clear();
         }
@@ -298,14 +261,14 @@ pub fn measure(
 
     for round in 0..rounds {
         for i in turns(round) {
-            // A few other queries bring a small filter back into the cache; a large one does not
-            // fit there, and is met as cold as a program would meet it that does other things too.
+            // These lookups bring a small filter back into the cache. A large one does not fit
+            // and stays cold, as in a program that also does other work.
             let warm_up = &Metric::Miss.queries(keys, rounds)[..CHUNK / 4];
             std::hint::black_box(built[i].count(warm_up));
             for metric in &Metric::ALL[1..] {
                 let queries = metric.queries(keys, round);
                 let start = Instant::now();
-                let answer = if metric.alone() == *metric {
+                let answer = if metric.unbatched() == *metric {
                     Some(built[i].count(queries))
                 } else {
                     built[i].count_batch(queries)
@@ -321,8 +284,8 @@ pub fn measure(
     Ok(outcomes)
 }
 
-/// How often [`measure`] calls its `tick`.
-pub fn ticks(contenders: usize, keys: usize, rounds: usize) -> usize {
+/// Returns how often [`measure`] calls its `tick`.
+pub fn measure_steps(contenders: usize, keys: usize, rounds: usize) -> usize {
     contenders * (2 + build_rounds(keys, rounds)) + rounds
 }
 
@@ -330,12 +293,16 @@ fn build_rounds(keys: usize, rounds: usize) -> usize {
     (50_000_000 / keys.max(1)).clamp(1, rounds)
 }
 
-fn build(contender: &dyn Contender, keys: &Keys) -> Result<Box<dyn Contained>> {
+fn build(contender: &dyn Contender, keys: &Keys) -> Result<Box<dyn Built>> {
     contender.build(&keys.members).with_context(|| contender.name().to_owned())
 }
 
-/// The ratio of the times of `first` and `second`, which take turns for so many rounds after one
-/// each that does not count.
+/// Runs `first` and `second` alternately and returns the ratio of their times. A warm-up run of
+/// each precedes the `rounds` that count.
+///
+/// # Errors
+///
+/// Returns the error of `first` or `second`, or an error if `rounds` is 0.
 pub fn race(
     rounds: usize,
     mut first: impl FnMut() -> Result<()>,
@@ -362,19 +329,26 @@ pub fn race(
     paired(&a, &b).context("no rounds")
 }
 
-/// The most memory that making the filter takes beyond the keys, as the system counts it: pages
-/// in memory, so that maps count as well as the heap. For a process that has done nothing else.
+/// Returns the peak memory of one build in bytes, without the keys: resident pages, which includes
+/// memory maps. The result is meaningful only in a process that has built nothing before. Returns
+/// `None` on systems other than Linux.
 ///
-/// Only Linux tells; elsewhere `None`.
+/// # Errors
+///
+/// Returns an error if the filter cannot be built, or if it denies a member.
 pub fn peak_bytes(contender: &dyn Contender, keys: &Keys) -> Result<Option<u64>> {
-    // 5 sets the high-water mark back to what is in memory now.
+    // Writing 5 resets the peak to the current resident size.
     if std::fs::write("/proc/self/clear_refs", "5").is_err() {
         return Ok(None);
     }
     let before = kilobytes("/proc/self/status", "VmHWM:");
     let filter = build(contender, keys)?;
     let after = kilobytes("/proc/self/status", "VmHWM:");
-    ensure!(filter.count(&keys.members) == keys.members.len(), "a member was denied");
+    ensure!(
+        filter.count(&keys.members) == keys.members.len(),
+        "{} denies a member",
+        contender.name()
+    );
     Ok(before.zip(after).map(|(before, after)| after.saturating_sub(before)))
 }
 
@@ -404,29 +378,28 @@ mod tests {
     }
 
     #[test]
-    fn members_and_strangers_are_distinct() {
+    fn members_and_non_members_are_distinct() {
         let keys = Keys::new(20_000, 0.01, 1, 7);
-        let mut all = [keys.members.clone(), keys.strangers.clone()].concat();
+        let mut all = [keys.members.clone(), keys.non_members.clone()].concat();
         all.sort_unstable();
         all.dedup();
-        assert_eq!(all.len(), keys.members.len() + keys.strangers.len());
-        assert!(keys.hits.iter().all(|hit| keys.members.contains(hit)).then_some(()).is_some());
+        assert_eq!(all.len(), keys.members.len() + keys.non_members.len());
+        assert!(keys.hits.iter().step_by(1009).all(|hit| keys.members.contains(hit)));
     }
 
-    /// A liar is found out: a contender that forgets a key, and one that takes all in.
     #[test]
-    fn sees_what_is_wrong() {
+    fn a_false_negative_is_counted() {
         struct Forgetful;
         struct Set(std::collections::HashSet<u64>);
         impl Contender for Forgetful {
             fn name(&self) -> &str {
                 "forgetful"
             }
-            fn build(&self, keys: &[u64]) -> Result<Box<dyn Contained>> {
+            fn build(&self, keys: &[u64]) -> Result<Box<dyn Built>> {
                 Ok(Box::new(Set(keys[1..].iter().copied().collect())))
             }
         }
-        impl Contained for Set {
+        impl Built for Set {
             fn bytes(&self) -> u64 {
                 1
             }

@@ -1,5 +1,8 @@
 //! `tamis build`: count, build, check, save; or for a static kind: gather, solve, save.
 
+mod deny;
+mod values;
+
 use std::sync::OnceLock;
 use std::time::Instant;
 
@@ -12,21 +15,22 @@ use tamis::{
 };
 
 use crate::args::Build;
+use crate::errors::failure;
 use crate::hashing::{Pool, Runs, Tally, hash_keys};
-use crate::input::{Batch, Keys, Separator, failure};
+use crate::input::{Batch, Keys, Separator};
 use crate::number::{show_rate, show_size, show_speed};
-use crate::{output, progress, store};
+use crate::{files, memory, output, progress};
 
 pub(crate) fn run(args: &Build) -> Result<()> {
     check_flags(args)?;
     if args.values {
-        return super::values::build(args);
+        return values::build(args);
     }
     if !args.deny.is_empty() {
-        return super::deny::build(args);
+        return deny::build(args);
     }
     let start = Instant::now();
-    store::check_target(&args.output)?;
+    files::check_target(&args.output)?;
     let named = args.filter.0.filter(|kind| kind.can(Capability::Static));
     let grows = args.filter.0.is_some_and(|kind| kind.can(Capability::Grow));
     let once = named.is_some() || (args.keys.is_some() || grows) && args.no_verify;
@@ -47,7 +51,7 @@ pub(crate) fn run(args: &Build) -> Result<()> {
         }
     };
     let filter = Keyed::new(hasher, filter);
-    store::save(&filter, &args.output)?;
+    files::save(&filter, &args.output)?;
     report(args, filter.filter(), tally.keys, None, start.elapsed().as_secs_f64())
 }
 
@@ -166,7 +170,7 @@ impl Pass<'_> {
             return self.solve(chosen);
         }
         let figures = kind.plan(*goal, settings)?;
-        store::check_memory(figures.bytes, self.args.max_memory)?;
+        memory::check_memory(figures.bytes, self.args.max_memory)?;
         let (filter, tally) = self.build(*kind, *goal, settings)?;
         if !self.args.no_verify {
             self.verify(&filter, tally)?;
@@ -206,9 +210,9 @@ impl Pass<'_> {
         if let Some(limit) = args.time_limit {
             means = means.time_limit(limit);
         }
-        let limit = args.max_memory.or_else(store::available);
+        let limit = args.max_memory.or_else(memory::available);
         if let Some(limit) = limit {
-            let folder = args.scratch.as_deref().unwrap_or(store::folder_of(&args.output));
+            let folder = args.scratch.as_deref().unwrap_or(files::folder_of(&args.output));
             means = means.max_memory(limit.saturating_sub(reading_bytes(threads)), folder);
         }
         let built = build(&means, &reading);
@@ -341,7 +345,7 @@ pub(super) fn report(
     let bits = super::bits_per_key(bytes, keys - duplicates.unwrap_or(0));
     let efficiency = super::efficiency(bits, filter.fpr());
     let speed = keys as f64 / seconds;
-    let peak = store::peak();
+    let peak = memory::peak();
     if args.json {
         let mut object = json!({
             "filter": kind.name(),
@@ -370,7 +374,7 @@ pub(super) fn report(
             Some(more) => format!(", of which {more} were duplicates,"),
         };
         let peak = peak.map_or(String::new(), |peak| format!(", {} of memory", show_size(peak)));
-        output::say(format_args!(
+        output::message(format_args!(
             "{}: {kind}, {keys} keys{twice} in {bytes} bytes{bits}, {} false positives expected; \
              {seconds:.2} s, {} keys/s{peak}",
             args.output.display(),

@@ -5,27 +5,20 @@ use std::time::Instant;
 use anyhow::{Result, anyhow, bail};
 use tamis::{AnyFilter, Capability, Error, KeyHash, Keyed, Kind};
 
-use super::build::{Pass, changed, goal, hasher, report, settings};
-use crate::args::{Build, Form};
+use super::{Pass, changed, goal, hasher, report, settings};
+use crate::args::Build;
 use crate::entries::{EntryRuns, each_entry, find, split, tally};
+use crate::errors::failure;
 use crate::hashing::{Pool, Tally};
-use crate::input::{Batch, Keys, failure};
-use crate::{progress, store};
+use crate::input::{Batch, Keys};
+use crate::{files, progress};
 
 type Entries = Vec<(KeyHash, u64)>;
 
-/// That there are lines, which raw integers have not.
-pub(super) fn check_form(form: &Form) -> Result<()> {
-    if form.u64 {
-        bail!("--u64 keys are raw integers, with no room for a value");
-    }
-    Ok(())
-}
-
 pub(super) fn build(args: &Build) -> Result<()> {
     let start = Instant::now();
-    check_form(&args.form)?;
-    store::check_target(&args.output)?;
+    args.form.require_lines()?;
+    files::check_target(&args.output)?;
     let kind = kind(args)?;
     let keys = Keys::open(&args.keys_from, args.form.separator(), true)?;
     let hasher = hasher(args);
@@ -35,7 +28,7 @@ pub(super) fn build(args: &Build) -> Result<()> {
         verify(&pass, &filter, tally)?;
     }
     let filter = Keyed::new(hasher, filter);
-    store::save(&filter, &args.output)?;
+    files::save(&filter, &args.output)?;
     report(args, filter.filter(), tally.keys, None, start.elapsed().as_secs_f64())
 }
 
@@ -102,7 +95,7 @@ fn conflict(pass: &Pass<'_>, digest: u64) -> Result<anyhow::Error> {
             second.place,
             first.place
         ),
-        _ => super::same_digest(&first, &second),
+        _ => crate::commands::same_digest(&first, &second),
     })
 }
 

@@ -1,0 +1,123 @@
+//! The command line of `tamis dict`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use tamis::HashId;
+use tamis_dictionary::Layout;
+
+use super::parse;
+
+/// Store keys and values exactly, with a filter in memory that rejects absent keys
+#[derive(Args, Debug)]
+#[command(after_help = "\
+WHERE is one of
+  NAME.redb                          a file
+  NAME                               a folder, written by fjall
+  redis://HOST:PORT/#NAME            a Redis server; needs a build with --features redis
+  postgres://USER@HOST/DATABASE#NAME a PostgreSQL server; needs a build with --features postgres
+On a server, NAME selects one of several dictionaries.
+
+The filter rejects most lookups of absent keys without reading the store. After a false positive
+the filter is repaired, so the same key is rejected next time. Only one process can open a
+dictionary at a time.
+
+Examples:
+  tamis dict create --keys 10M stock.redb
+  tamis dict load stock.redb stock.tsv.gz
+  tamis dict get stock.redb apple
+  tamis dict stats stock.redb")]
+pub(crate) struct Dict {
+    #[command(subcommand)]
+    pub(crate) command: DictCommand,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum DictCommand {
+    /// Create an empty dictionary
+    Create(DictCreate),
+    /// Set the value of a key
+    Put(DictPut),
+    /// Print each key found, a tab and its value; exit status 1 if no key was found
+    Get(DictKeys),
+    /// Delete keys; exit status 1 if no key was found
+    Delete(DictKeys),
+    /// Put every line of the input: a key, a tab and a value
+    Load(DictLoad),
+    /// Print sizes, rates and operation counts
+    Stats(DictStats),
+    /// Check that the filter contains every key of the store
+    Verify(DictVerify),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DictCreate {
+    /// The dictionary: a file, a folder or a server, see `tamis dict --help`
+    #[arg(value_name = "WHERE")]
+    pub(crate) place: String,
+    /// Initial capacity of the filter in keys; it grows when more are put
+    #[arg(long, value_name = "N", value_parser = parse::keys, default_value = "1e6")]
+    pub(crate) keys: u64,
+    /// False positive rate: the share of absent keys for which the store is read
+    #[arg(long, value_name = "P", value_parser = parse::rate, default_value = "2^-8", allow_negative_numbers = true)]
+    pub(crate) fpr: f64,
+    /// Order of entries: by hash (`clustered`, a false positive costs 1 access) or by key with an
+    /// index (`secondary`, 2 accesses)
+    #[arg(long, value_name = "LAYOUT", default_value = "clustered", value_parser = parse::layout())]
+    pub(crate) layout: Layout,
+    /// Hash function: `secure` resists adversarial keys, `fast` does not
+    #[arg(long, value_name = "HASH", default_value = "secure", value_parser = parse::hash())]
+    pub(crate) hash: HashId,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DictPut {
+    /// The dictionary
+    #[arg(value_name = "WHERE")]
+    pub(crate) place: String,
+    /// The key
+    pub(crate) key: OsString,
+    /// The value
+    pub(crate) value: OsString,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DictKeys {
+    /// The dictionary
+    #[arg(value_name = "WHERE")]
+    pub(crate) place: String,
+    /// The keys [default: the lines of standard input]
+    #[arg(value_name = "KEY")]
+    pub(crate) keys: Vec<OsString>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DictLoad {
+    /// The dictionary
+    #[arg(value_name = "WHERE")]
+    pub(crate) place: String,
+    /// Files of lines; `-` is standard input [default: -]
+    #[arg(value_name = "LINES")]
+    pub(crate) lines: Vec<PathBuf>,
+    /// Print errors only
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DictStats {
+    /// The dictionary
+    #[arg(value_name = "WHERE")]
+    pub(crate) place: String,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DictVerify {
+    /// The dictionary
+    #[arg(value_name = "WHERE")]
+    pub(crate) place: String,
+}

@@ -1,0 +1,102 @@
+//! Parsers of option values.
+//!
+//! Names of kinds, capabilities and settings have underscores; a hyphen is accepted in place of each.
+
+use std::time::Duration;
+
+use anyhow::{Result, anyhow, bail};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use tamis::plan::{check_fpr, check_keys};
+use tamis::{Capability, HashId, Kind};
+use tamis_dictionary::Layout;
+
+use crate::number;
+
+/// `--filter` of `build`: `None` is `auto`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KindOrAuto(pub(crate) Option<Kind>);
+
+/// One of `--needs`: `None` is `static`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Need(pub(crate) Option<Capability>);
+
+/// `--window` of `uniq`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Window {
+    Lines(u64),
+    Time(Duration),
+}
+
+/// Returns the name with underscores for hyphens.
+pub(crate) fn with_underscores(name: &str) -> String {
+    name.replace('-', "_")
+}
+
+fn possible(name: &'static str) -> PossibleValue {
+    let value = PossibleValue::new(name);
+    if name.contains('_') { value.alias(name.replace('_', "-")) } else { value }
+}
+
+pub(super) fn kind_or_auto() -> impl TypedValueParser<Value = KindOrAuto> {
+    let names = std::iter::once("auto").chain(Kind::ALL.iter().map(|kind| kind.name()));
+    PossibleValuesParser::new(names.map(possible))
+        .map(|name| KindOrAuto(with_underscores(&name).parse().ok()))
+}
+
+pub(super) fn need() -> impl TypedValueParser<Value = Need> {
+    let names = Capability::ALL.iter().map(|capability| capability.name()).chain(["static"]);
+    PossibleValuesParser::new(names.map(possible))
+        .map(|name| Need(with_underscores(&name).parse().ok()))
+}
+
+pub(super) fn hash() -> impl TypedValueParser<Value = HashId> {
+    let names = [HashId::Fast, HashId::Secure].map(HashId::name);
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<HashId>())
+}
+
+pub(super) fn layout() -> impl TypedValueParser<Value = Layout> {
+    let layouts = [Layout::Clustered, Layout::Secondary];
+    PossibleValuesParser::new(layouts.map(Layout::name)).map(move |name| {
+        layouts.into_iter().find(|layout| layout.name() == name).expect("one of the two layouts")
+    })
+}
+
+pub(super) fn setting(text: &str) -> Result<(String, String)> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((with_underscores(name), value.into())),
+        _ => bail!("expected NAME=VALUE"),
+    }
+}
+
+/// Parses a false positive rate that the library accepts, so that a wrong one is reported before any
+/// key is read.
+pub(super) fn rate(text: &str) -> Result<f64> {
+    let rate = number::rate(text)?;
+    check_fpr(rate)?;
+    Ok(rate)
+}
+
+pub(super) fn keys(text: &str) -> Result<u64> {
+    let keys = number::count(text)?;
+    check_keys(keys)?;
+    Ok(keys)
+}
+
+pub(super) fn window(text: &str) -> Result<Window> {
+    if let Some(time) = number::time(text) {
+        return Ok(Window::Time(time?));
+    }
+    let lines = number::count(text)
+        .map_err(|_| anyhow!("expected a number of lines such as 10M, or a time such as 10min"))?;
+    check_keys(lines)?;
+    Ok(Window::Lines(lines))
+}
+
+pub(super) fn flips(text: &str) -> Result<u64> {
+    number::count(text).map_err(|_| anyhow!("expected a number of flips such as 1e9 or 100M"))
+}
+
+pub(super) fn seconds(text: &str) -> Result<Duration> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.ok_or_else(|| anyhow!("expected a number of seconds such as 60 or 0.5"))
+}

@@ -1,0 +1,48 @@
+//! Filter files: open, save, check a target.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use tamis::{AnyFilter, Keyed};
+
+use crate::errors::failure;
+use crate::memory::check_memory;
+use crate::signals::finish_before_interrupts;
+
+/// Opens a filter. With `check`, verifies every checksum and the structure first.
+pub(crate) fn open(path: &Path, check: bool) -> Result<Keyed<AnyFilter>> {
+    let opened = if check { Keyed::open_verified(path) } else { Keyed::open(path) };
+    opened.map_err(|error| failure(path.display(), &error))
+}
+
+/// Opens and verifies a filter that will be changed, which takes a copy in memory.
+pub(crate) fn open_to_change(path: &Path) -> Result<Keyed<AnyFilter>> {
+    let opened = open(path, true)?;
+    check_memory(opened.filter().figures().bytes, None)
+        .map_err(|error| failure(path.display(), error.as_ref()))?;
+    Ok(opened)
+}
+
+/// Saves a filter. On an error the target keeps its old contents.
+pub(crate) fn save(filter: &Keyed<AnyFilter>, path: &Path) -> Result<()> {
+    finish_before_interrupts();
+    filter.save(path).map_err(|error| failure(path.display(), &error))
+}
+
+/// Checks that a file can be written at `path`, so that a wrong path is reported before the work.
+pub(crate) fn check_target(path: &Path) -> Result<()> {
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => bail!("{}: is a directory", path.display()),
+        Ok(metadata) if !metadata.is_file() => return Ok(()),
+        _ => {}
+    }
+    tempfile::tempfile_in(folder_of(path)).map_err(|error| failure(path.display(), &error))?;
+    Ok(())
+}
+
+/// Returns the folder of a file, which need not exist.
+pub(crate) fn folder_of(path: &Path) -> &Path {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    folder.unwrap_or(Path::new("."))
+}

@@ -1,0 +1,38 @@
+//! The memory of the machine and of this process.
+
+use std::fs;
+
+use anyhow::{Result, bail};
+
+use crate::number::show_size;
+
+/// Checks that a table of `bytes` fits in `limit` or, without a limit, in the available memory.
+pub(crate) fn check_memory(bytes: u64, limit: Option<u64>) -> Result<()> {
+    let needs = show_size(bytes);
+    match (limit, available()) {
+        (Some(limit), _) if bytes > limit => {
+            bail!("the filter needs {needs}, but --max-memory is {}", show_size(limit))
+        }
+        (None, Some(free)) if bytes > free => {
+            bail!("the filter needs {needs}, but only {} of memory are available", show_size(free))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns the memory that can be allocated without swapping, or `None` on systems other than Linux.
+pub(crate) fn available() -> Option<u64> {
+    kibibytes("/proc/meminfo", "MemAvailable:")
+}
+
+/// Returns the peak resident memory of this process, or `None` on systems other than Linux.
+pub(crate) fn peak() -> Option<u64> {
+    kibibytes("/proc/self/status", "VmHWM:")
+}
+
+fn kibibytes(file: &str, field: &str) -> Option<u64> {
+    let text = fs::read_to_string(file).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(field))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib.saturating_mul(1024))
+}
