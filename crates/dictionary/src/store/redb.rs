@@ -282,3 +282,14 @@ impl Store for RedbStore {
         transaction.commit().map_err(failed)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_of_tables_are_part_of_the_file_format() {
+        let names = [CLUSTERED.name(), ENTRIES.name(), INDEX.name(), META.name()];
+        assert_eq!(names, ["clustered", "entries", "index", "notes"]);
+    }
+}

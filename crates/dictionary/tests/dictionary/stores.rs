@@ -224,6 +224,9 @@ mod servers {
         let store = RedisStore::create(&location, Layout::Clustered).unwrap();
         let first = Dict::create(store, busy_options(100)).unwrap();
         first.put(b"a", b"1").unwrap();
+        // The names of keys on the server are part of the format.
+        let metadata = run(&["HEXISTS", "{taken}:notes", "state"]);
+        assert_eq!(metadata, redis::Value::Int(1));
         run(&["DEL", "{taken}:lease"]);
         check_fencing(first, Dict::open(RedisStore::open(&location).unwrap()).unwrap());
 
@@ -278,6 +281,10 @@ mod servers {
         let store = PostgresStore::create(&location, Layout::Clustered).unwrap();
         let first = Dict::create(store, busy_options(100)).unwrap();
         first.put(b"a", b"1").unwrap();
+        // The names of tables on the server are part of the format.
+        let metadata =
+            connect().query_opt("select note from taken_notes where name = 'state'", &[]);
+        assert!(metadata.unwrap().is_some());
         run("select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory'");
         let deadline = Instant::now() + Duration::from_secs(10);
         let second = loop {
