@@ -29,7 +29,7 @@
 //! formula, which is easier, until local search can solve it. With backtracking it reaches densities within
 //! about 2 % of the threshold.
 //!
-//! [`solve`] first runs local search for as long as that is the faster method, then alternates survey propagation
+//! [`solve()`] first runs local search for as long as that is the faster method, then alternates survey propagation
 //! and local search from the assignment that it suggests. The parameters depend on clause length, number of
 //! variables and density; [`Plan::of`] takes them from a table that `lab/ksat` has measured.
 //!

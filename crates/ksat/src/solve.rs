@@ -31,7 +31,7 @@ impl Default for Settings<'_> {
     }
 }
 
-/// The result of [`solve`].
+/// The result of [`solve()`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// An assignment that satisfies every clause.
