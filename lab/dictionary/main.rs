@@ -82,8 +82,10 @@ fn fill(store: AnyStore, keys: u64) -> Result<Dictionary<Broom, AnyStore>> {
 fn fill_plain(store: &impl Store, keys: u64) -> Result<()> {
     for first in (0..keys).step_by(50_000) {
         let some: Vec<_> = (first..keys.min(first + 50_000)).map(key).collect();
-        let change = |key: &'_ [u8]| Change::put(plain_hi(key), key, &VALUE).with_is_new(true);
-        let changes: Vec<_> = some.iter().map(|key| change(key)).collect();
+        let changes: Vec<_> = some
+            .iter()
+            .map(|key| Change::put(plain_hi(key), key, &VALUE).with_is_new(true))
+            .collect();
         store.apply(&changes)?;
     }
     Ok(())
