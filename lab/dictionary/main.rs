@@ -53,7 +53,7 @@ fn postgres(place: &str) -> Result<()> {
         let place = format!("{place}#lab_{}_{}", std::process::id(), number.fetch_add(1, Relaxed));
         let store = PostgresStore::create(&place, Layout::Clustered)?;
         if plainly {
-            store.claim()?;
+            store.acquire()?;
             fill_plain(&store, KEYS)?;
         } else {
             fill(Box::new(store), KEYS)?.close()?;
@@ -82,10 +82,9 @@ fn fill(store: AnyStore, keys: u64) -> Result<Dictionary<Broom, AnyStore>> {
 fn fill_plain(store: &impl Store, keys: u64) -> Result<()> {
     for first in (0..keys).step_by(50_000) {
         let some: Vec<_> = (first..keys.min(first + 50_000)).map(key).collect();
-        let change = |key: &'_ [u8; 16]| plain_hi(key);
         let changes: Vec<_> = some
             .iter()
-            .map(|key| Change { hi: change(key), key, value: Some(&VALUE), new: true })
+            .map(|key| Change::put(plain_hi(key), key, &VALUE).with_is_new(true))
             .collect();
         store.apply(&changes)?;
     }
@@ -124,8 +123,8 @@ impl Store for Slow {
         self.store.layout()
     }
 
-    fn claim(&self) -> Result<(), Error> {
-        self.store.claim()
+    fn acquire(&self) -> Result<(), Error> {
+        self.store.acquire()
     }
 
     fn release(&self) {
@@ -142,31 +141,31 @@ impl Store for Slow {
         hi: u64,
         key: &[u8],
         range: RangeInclusive<u64>,
-        see: &mut dyn FnMut(&[u8]),
+        visit: &mut dyn FnMut(&[u8]),
     ) -> Result<Option<Vec<u8>>, Error> {
         self.wait();
-        self.store.get_or_keys(hi, key, range, see)
+        self.store.get_or_keys(hi, key, range, visit)
     }
 
-    fn keys(&self, range: RangeInclusive<u64>, see: &mut dyn FnMut(&[u8])) -> Result<(), Error> {
+    fn keys(&self, range: RangeInclusive<u64>, visit: &mut dyn FnMut(&[u8])) -> Result<(), Error> {
         self.wait();
-        self.store.keys(range, see)
+        self.store.keys(range, visit)
     }
 
-    fn page(&self, after: Option<(u64, &[u8])>, most: usize) -> Result<Vec<Entry>, Error> {
-        self.store.page(after, most)
+    fn page(&self, after: Option<(u64, &[u8])>, limit: usize) -> Result<Vec<Entry>, Error> {
+        self.store.page(after, limit)
     }
 
     fn apply(&self, changes: &[Change<'_>]) -> Result<Vec<bool>, Error> {
         self.store.apply(changes)
     }
 
-    fn note(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
-        self.store.note(name)
+    fn meta(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
+        self.store.meta(name)
     }
 
-    fn set_notes(&self, notes: &[(&str, &[u8])]) -> Result<(), Error> {
-        self.store.set_notes(notes)
+    fn set_meta(&self, records: &[(&str, &[u8])]) -> Result<(), Error> {
+        self.store.set_meta(records)
     }
 }
 

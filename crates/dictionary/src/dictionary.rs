@@ -1,145 +1,74 @@
-//! What users hold: the dictionary, its options, its answers.
+//! The dictionary that callers hold.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
-use tamis::{Adapt, Build, HashId, Registered, Remove, Stored};
-
-use crate::engine::Engine;
+use crate::engine::{Engine, Entries};
 use crate::error::Error;
-use crate::shard::Place;
-use crate::stats::Stats;
-use crate::store::{Entry, Layout, Store};
+use crate::options::{DictionaryFilter, Op, Options, Policy};
+use crate::shard::ShardKey;
+use crate::stats::{Audit, Stats};
+use crate::store::{Layout, Store};
 
-/// A filter that can stand before a store: it forgets keys, mends its mistakes and can be saved.
-/// [`Broom`](tamis::Broom) is the one to take.
-pub trait Guard:
-    Adapt<Shape: Send> + Remove + Build + Stored + Registered + fmt::Debug + Send + Sync + 'static
-{
-}
-
-impl<F> Guard for F where
-    F: Adapt<Shape: Send>
-        + Remove
-        + Build
-        + Stored
-        + Registered
-        + fmt::Debug
-        + Send
-        + Sync
-        + 'static
-{
-}
-
-/// When false positives are repaired.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Policy {
-    /// By whoever met one, before the answer. In a clustered store that takes no further access.
-    #[default]
-    Inline,
-    /// By a thread of the dictionary's own, afterwards: the answer does not wait for it, but what the
-    /// repair must know is read once more.
-    Background,
-    /// Never.
-    Off,
-}
-
-/// What a new dictionary is made for.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    pub(crate) keys: u64,
-    pub(crate) fpr: f64,
-    pub(crate) hash: HashId,
-}
-
-impl Default for Options {
-    /// A million keys, one stranger of 256, a hash that strangers cannot see through.
-    fn default() -> Self {
-        Self { keys: 1_000_000, fpr: 1.0 / 256.0, hash: HashId::Secure }
-    }
-}
-
-impl Options {
-    /// Room for so many keys. With more, the filter grows part by part, each by a scan of its keys.
-    #[must_use]
-    pub fn with_keys(self, keys: u64) -> Self {
-        Self { keys, ..self }
-    }
-
-    /// The share of strangers for which the store is asked.
-    #[must_use]
-    pub fn with_fpr(self, fpr: f64) -> Self {
-        Self { fpr, ..self }
-    }
-
-    /// What hashes the keys: [`HashId::Fast`] only where nobody picks keys to hurt you.
-    #[must_use]
-    pub fn with_hash(self, hash: HashId) -> Self {
-        Self { hash, ..self }
-    }
-}
-
-/// A write.
-#[derive(Clone, Copy, Debug)]
-pub enum Op<'a> {
-    /// This key shall have this value.
-    Put(&'a [u8], &'a [u8]),
-    /// This key shall not be there.
-    Delete(&'a [u8]),
-}
-
-impl<'a> Op<'a> {
-    pub(crate) fn key(&self) -> &'a [u8] {
-        match self {
-            Self::Put(key, _) | Self::Delete(key) => key,
-        }
-    }
-}
-
-/// What [`Dictionary::verify`] found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Audit {
-    /// Keys in the store.
-    pub keys: u64,
-    /// Of these, denied by the filter. Anything but 0 is a fault; it is mended.
-    pub missing: u64,
-    /// What the filter holds and the store does not, left by writes that failed: each may cost a false
-    /// positive, which takes it out.
-    pub ghosts: u64,
-}
-
-/// An exact dictionary: see the [crate's page](crate).
+/// An exact key-value dictionary with a filter in front of its store. See the [crate documentation](crate).
 ///
-/// It is shared by reference between any number of threads that read and write. Dropping it saves the
-/// filter as [`close`](Dictionary::close) does, and cannot say if that failed.
+/// Any number of threads read and write through a shared reference. Dropping a dictionary saves the filter
+/// like [`close`](Dictionary::close), but cannot report an error.
+///
+/// # Examples
+///
+/// ```
+/// use tamis::Broom;
+/// use tamis_dictionary::{Dictionary, Layout, Op, Options, store::MemoryStore};
+///
+/// let store = MemoryStore::new(Layout::Clustered);
+/// let stock = Dictionary::<Broom, _>::create(store.clone(), Options::default())?;
+/// assert!(!stock.put(b"apple", b"3")?); // the key is new
+/// assert_eq!(stock.write(&[Op::Put(b"pear", b"4"), Op::Delete(b"apple")])?, [false, true]);
+/// stock.close()?;
+///
+/// let stock = Dictionary::<Broom, _>::open(store)?;
+/// assert_eq!(stock.get(b"pear")?.as_deref(), Some(&b"4"[..]));
+/// assert!(!stock.contains(b"apple")?);
+/// # Ok::<_, tamis_dictionary::Error>(())
+/// ```
 #[derive(Debug)]
-pub struct Dictionary<F: Guard, S: Store + 'static> {
+pub struct Dictionary<F: DictionaryFilter, S: Store + 'static> {
     engine: Arc<Engine<F, S>>,
-    worker: Option<(SyncSender<Place>, JoinHandle<()>)>,
+    worker: Option<(SyncSender<ShardKey>, JoinHandle<()>)>,
     policy: Policy,
     open: bool,
 }
 
-impl<F: Guard, S: Store + 'static> Dictionary<F, S> {
-    /// Makes a dictionary in an empty store.
+impl<F: DictionaryFilter, S: Store + 'static> Dictionary<F, S> {
+    /// Creates a dictionary in an empty store.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::AlreadyExists`] if the store is not empty, [`Error::InUse`] if another dictionary
+    /// has it open, [`Error::Filter`] if no filter fits the options, and errors of the store.
     pub fn create(store: S, options: Options) -> Result<Self, Error> {
-        Self::claimed(store, |store| Engine::create(store, options))
+        Self::acquire_then(store, |store| Engine::create(store, options))
     }
 
-    /// Opens a dictionary. If it was not closed, its filter is made anew by one scan of the store;
-    /// [`notices`](Dictionary::notices) tells.
+    /// Opens a dictionary. If it was not closed, its filter is rebuilt by one scan of the store, and
+    /// [`notices`](Dictionary::notices) reports it.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::NotFound`] if the store holds no dictionary, [`Error::InUse`] if another dictionary
+    /// has it open, [`Error::Version`] or [`Error::Mismatch`] if it was created by another version or with
+    /// another kind of filter, [`Error::Corrupt`] if its metadata is damaged, and errors of the store.
     pub fn open(store: S) -> Result<Self, Error> {
-        Self::claimed(store, Engine::open)
+        Self::acquire_then(store, Engine::open)
     }
 
-    fn claimed(
+    fn acquire_then(
         store: S,
         make: impl FnOnce(S) -> Result<Engine<F, S>, (S, Error)>,
     ) -> Result<Self, Error> {
-        store.claim()?;
+        store.acquire()?;
         match make(store) {
             Ok(engine) => Ok(Self {
                 engine: Arc::new(engine),
@@ -154,73 +83,110 @@ impl<F: Guard, S: Store + 'static> Dictionary<F, S> {
         }
     }
 
-    /// The same with another policy of repairs.
+    /// Sets the repair policy. The default is [`Policy::Inline`].
     #[must_use]
     pub fn with_policy(mut self, policy: Policy) -> Self {
-        /// False positives that wait. More are dropped: each comes again, if it matters.
-        const WAITING: usize = 1024;
+        /// The queue length. Further false positives are dropped; a key that recurs is queued later.
+        const QUEUE_LEN: usize = 1024;
         self.stop_worker();
         self.policy = policy;
         if policy == Policy::Background {
-            let (queue, places) = sync_channel(WAITING);
+            let (queue, false_positives) = sync_channel(QUEUE_LEN);
             let engine = Arc::clone(&self.engine);
-            self.worker = Some((queue, thread::spawn(move || engine.work(&places))));
+            let worker = thread::spawn(move || engine.repair_queued(&false_positives));
+            self.worker = Some((queue, worker));
         }
         self
     }
 
-    /// The key's value.
+    /// Returns the value of a key.
+    ///
+    /// # Errors
+    ///
+    /// Returns errors of the store. A key that the filter rejects needs no store and cannot fail.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         let queue = self.worker.as_ref().map(|(queue, _)| queue);
         self.engine.get(key, self.policy, queue)
     }
 
-    /// Whether the key is there.
+    /// Returns whether the dictionary holds a key.
+    ///
+    /// # Errors
+    ///
+    /// As for [`get`](Dictionary::get).
     pub fn contains(&self, key: &[u8]) -> Result<bool, Error> {
         self.get(key).map(|value| value.is_some())
     }
 
-    /// Gives the key a value; whether it had one.
+    /// Sets the value of a key. Returns whether the key had a value before.
+    ///
+    /// # Errors
+    ///
+    /// As for [`write`](Dictionary::write).
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<bool, Error> {
-        self.write(&[Op::Put(key, value)]).map(|had| had[0])
+        self.write(&[Op::Put(key, value)]).map(|existed| existed[0])
     }
 
-    /// Takes the key out; whether it was there.
+    /// Deletes a key. Returns whether it was present.
+    ///
+    /// # Errors
+    ///
+    /// As for [`write`](Dictionary::write).
     pub fn delete(&self, key: &[u8]) -> Result<bool, Error> {
-        self.write(&[Op::Delete(key)]).map(|had| had[0])
+        self.write(&[Op::Delete(key)]).map(|existed| existed[0])
     }
 
-    /// Makes these writes in their order, all or none; tells of each whether its key was there.
+    /// Applies writes in order and atomically: all or none. Returns for each write whether its key was
+    /// present before it.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::TooLong`] if a key is longer than the store supports, [`Error::Fenced`] if another
+    /// dictionary has taken over the store, and errors of the store. After an error of the store it is
+    /// unknown whether the writes were applied.
     pub fn write(&self, ops: &[Op<'_>]) -> Result<Vec<bool>, Error> {
         self.engine.write(ops)
     }
 
-    /// All entries, in the store's order. What is written meanwhile may be among them or not.
+    /// Returns an iterator over all entries, in the store's order. Entries that are written during the
+    /// iteration may or may not be included.
     pub fn iter(&self) -> Entries<'_, F, S> {
         Entries::new(&self.engine)
     }
 
-    /// Compares the filter with every key of the store, shard by shard; writes to a shard wait.
+    /// Checks the filter against every key of the store, shard by shard, and repairs it. Writes wait until
+    /// it returns.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::Corrupt`] if the index of a secondary store disagrees with its entries, and errors
+    /// of the store.
     pub fn verify(&self) -> Result<Audit, Error> {
         self.engine.verify()
     }
 
-    /// What has happened, and how large everything is.
+    /// Returns counters and sizes.
     pub fn stats(&self) -> Stats {
         self.engine.stats()
     }
 
-    /// How the store's entries lie.
+    /// Returns the layout of the store.
     pub fn layout(&self) -> Layout {
         self.engine.store.layout()
     }
 
-    /// What had to be mended since the dictionary was opened, in words.
+    /// Returns a description of each rebuild that damage or a missing `close` has required since the
+    /// dictionary was opened.
     pub fn notices(&self) -> Vec<String> {
         self.engine.notices()
     }
 
-    /// Saves the filter in the store, so that it can be opened at once, and lets another have it.
+    /// Saves the filter in the store, so that the next `open` needs no scan, and releases the store.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::Fenced`] and errors of the store. The store is released in either case; the next
+    /// `open` then rebuilds the filter.
     pub fn close(mut self) -> Result<(), Error> {
         self.finish()
     }
@@ -228,7 +194,7 @@ impl<F: Guard, S: Store + 'static> Dictionary<F, S> {
     fn stop_worker(&mut self) {
         if let Some((queue, worker)) = self.worker.take() {
             drop(queue);
-            // If it panicked, repairs were left out, no more.
+            // A panic of the worker loses repairs and nothing else.
             let _ = worker.join();
         }
     }
@@ -244,47 +210,9 @@ impl<F: Guard, S: Store + 'static> Dictionary<F, S> {
     }
 }
 
-impl<F: Guard, S: Store + 'static> Drop for Dictionary<F, S> {
+impl<F: DictionaryFilter, S: Store + 'static> Drop for Dictionary<F, S> {
     fn drop(&mut self) {
-        // What was not saved is made anew at the next opening.
+        // If saving fails, the next `open` rebuilds the filter.
         let _ = self.finish();
-    }
-}
-
-/// See [`Dictionary::iter`].
-#[derive(Debug)]
-pub struct Entries<'a, F: Guard, S: Store> {
-    engine: &'a Engine<F, S>,
-    page: std::vec::IntoIter<Entry>,
-    last: Option<Vec<u8>>,
-    done: bool,
-}
-
-impl<'a, F: Guard, S: Store> Entries<'a, F, S> {
-    pub(crate) fn new(engine: &'a Engine<F, S>) -> Self {
-        Self { engine, page: Vec::new().into_iter(), last: None, done: false }
-    }
-}
-
-impl<F: Guard, S: Store> Iterator for Entries<'_, F, S> {
-    type Item = Result<Entry, Error>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        const PAGE: usize = 512;
-        if self.page.len() == 0 && !self.done {
-            let after = self.last.as_deref().map(|key| (self.engine.place(key).hi, key));
-            match self.engine.store.page(after, PAGE) {
-                Ok(page) => {
-                    self.done = page.len() < PAGE;
-                    self.last = page.last().map(|(key, _)| key.clone());
-                    self.page = page.into_iter();
-                }
-                Err(error) => {
-                    self.done = true;
-                    return Some(Err(error));
-                }
-            }
-        }
-        self.page.next().map(Ok)
     }
 }

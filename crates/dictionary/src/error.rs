@@ -1,69 +1,118 @@
-//! What can go wrong, in one type.
+//! The error type of the crate.
 
 use std::fmt;
 
-/// Why something could not be done.
+/// The error of a dictionary or store operation.
 ///
-/// After a failed write it is not known which part of it the store has done: it may be any, and will
-/// be told when the keys are asked for. The filter is right in either case.
+/// If a write fails, the store may have applied all of it, part of it or nothing. Later lookups return what
+/// the store holds; the filter accepts the keys in every case.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The store did not answer, or refused.
+    /// The store failed or could not be reached.
     Store {
-        /// Which store.
+        /// The name of the store.
         store: &'static str,
-        /// What it said.
+        /// The store's error.
         error: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// Another dictionary has this store open.
+    /// Another dictionary has the store open.
     InUse,
-    /// Another dictionary took the store over: this one may write no more.
+    /// Another dictionary has taken over the store; this one must not write.
     Fenced,
-    /// There is no dictionary.
-    Missing,
-    /// There is a dictionary already, or something else.
-    Exists,
-    /// A dictionary of another version.
+    /// There is no dictionary at this location.
+    NotFound,
+    /// The location already holds a dictionary or other data.
+    AlreadyExists,
+    /// The dictionary has an unsupported version.
     Version {
-        /// The one that was found; this program has [`VERSION`](crate::VERSION).
+        /// The version in the store.
         found: u64,
+        /// The version that this crate supports: [`VERSION`](crate::VERSION).
+        supported: u64,
     },
-    /// The store holds a dictionary of another kind than was asked for.
+    /// The dictionary was created with other types than it is opened with.
     Mismatch {
-        /// What differs.
+        /// The property that differs.
         what: &'static str,
     },
-    /// What the store holds about the dictionary makes no sense.
+    /// The dictionary's data in the store is damaged.
     Corrupt {
-        /// What is wrong.
+        /// A description of the damage.
         what: &'static str,
     },
-    /// No store of this kind was compiled in, or there is no such place.
-    Unknown {
-        /// Why not.
-        why: &'static str,
+    /// The location is invalid, or its store is not compiled in.
+    Location {
+        /// The reason.
+        reason: &'static str,
     },
-    /// Longer than the store takes.
+    /// A key is longer than the store supports.
     TooLong {
-        /// Of what.
+        /// What is too long.
         what: &'static str,
-        /// How long it is.
+        /// Its length.
         bytes: u64,
-        /// How long it may be.
-        most: u64,
+        /// The greatest length that the store supports.
+        max: u64,
     },
-    /// The filter could not be made.
+    /// The filter could not be built.
     Filter(tamis::Error),
 }
 
+/// The category of an [`Error`], for callers that map errors to exceptions or exit codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The store failed or could not be reached. A retry may succeed.
+    Store,
+    /// Another dictionary has the store open or has taken it over.
+    InUse,
+    /// There is no dictionary at the location.
+    NotFound,
+    /// The location is not empty.
+    AlreadyExists,
+    /// The dictionary has another version or another kind of filter.
+    Incompatible,
+    /// The data in the store is damaged.
+    Corrupt,
+    /// An argument is invalid: the location, or a key that is too long.
+    InvalidInput,
+    /// The filter could not be built.
+    Filter,
+}
+
 impl Error {
-    /// Wraps what a store said.
+    /// Wraps the error of a store.
     pub fn store(
         store: &'static str,
         error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Self {
         Self::Store { store, error: error.into() }
+    }
+
+    /// Returns the category of the error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tamis::Broom;
+    /// use tamis_dictionary::{Dictionary, ErrorKind, Layout, store::MemoryStore};
+    ///
+    /// let empty = MemoryStore::new(Layout::Clustered);
+    /// let error = Dictionary::<Broom, _>::open(empty).unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::NotFound);
+    /// ```
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Store { .. } => ErrorKind::Store,
+            Self::InUse | Self::Fenced => ErrorKind::InUse,
+            Self::NotFound => ErrorKind::NotFound,
+            Self::AlreadyExists => ErrorKind::AlreadyExists,
+            Self::Version { .. } | Self::Mismatch { .. } => ErrorKind::Incompatible,
+            Self::Corrupt { .. } => ErrorKind::Corrupt,
+            Self::Location { .. } | Self::TooLong { .. } => ErrorKind::InvalidInput,
+            Self::Filter(_) => ErrorKind::Filter,
+        }
     }
 }
 
@@ -72,7 +121,7 @@ impl fmt::Display for Error {
         match self {
             Self::Store { store, error } => {
                 write!(f, "{store}: {error}")?;
-                // Many a driver says no more than that it failed, and its source why.
+                // Many drivers give the cause only in the chain of sources.
                 let mut source = error.source();
                 while let Some(cause) = source {
                     write!(f, ": {cause}")?;
@@ -81,18 +130,17 @@ impl fmt::Display for Error {
                 Ok(())
             }
             Self::InUse => write!(f, "in use by another dictionary"),
-            Self::Fenced => write!(f, "another dictionary has taken the store over"),
-            Self::Missing => write!(f, "no dictionary here"),
-            Self::Exists => write!(f, "there is something here already"),
-            Self::Version { found } => {
-                let known = crate::VERSION;
-                write!(f, "a dictionary of version {found}; this program knows version {known}")
+            Self::Fenced => write!(f, "another dictionary has taken over the store"),
+            Self::NotFound => write!(f, "no dictionary here"),
+            Self::AlreadyExists => write!(f, "a dictionary or other data already exists here"),
+            Self::Version { found, supported } => {
+                write!(f, "dictionary version {found} is not supported, only version {supported}")
             }
-            Self::Mismatch { what } => write!(f, "the dictionary has another {what}"),
-            Self::Corrupt { what } => write!(f, "damaged: {what}"),
-            Self::Unknown { why } => write!(f, "{why}"),
-            Self::TooLong { what, bytes, most } => {
-                write!(f, "a {what} of {bytes} bytes; the store takes {most}")
+            Self::Mismatch { what } => write!(f, "the dictionary has a different {what}"),
+            Self::Corrupt { what } => write!(f, "corrupt dictionary: {what}"),
+            Self::Location { reason } => write!(f, "{reason}"),
+            Self::TooLong { what, bytes, max } => {
+                write!(f, "the {what} has {bytes} bytes; the store supports at most {max}")
             }
             Self::Filter(error) => write!(f, "{error}"),
         }

@@ -1,8 +1,8 @@
-//! An exact dictionary with an adaptive filter in front of a real store.
+//! An exact key-value dictionary: an adaptive filter in memory in front of a store on disk or on a server.
 //!
 //! ```
-//! use tamis_dictionary::{Dictionary, Layout, Options, store::RedbStore};
 //! use tamis::Broom;
+//! use tamis_dictionary::{Dictionary, Layout, Options, store::RedbStore};
 //!
 //! # let folder = tempfile::tempdir()?;
 //! # let path = folder.path().join("stock.redb");
@@ -10,73 +10,98 @@
 //! let stock = Dictionary::<Broom, _>::create(store, Options::default())?;
 //! stock.put(b"apple", b"3")?;
 //! assert_eq!(stock.get(b"apple")?, Some(b"3".to_vec()));
-//! assert_eq!(stock.get(b"pear")?, None); // the disk was not asked
+//! assert_eq!(stock.get(b"pear")?, None); // the filter rejects it; the file is not read
 //! stock.close()?;
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! ```text
-//!  get(x) ──► filter: surely not ──────────────────────────► None          most strangers end here
-//!               │ perhaps
+//!  get(x) ──► filter: absent ──────────────────────────────► None          255 of 256 non-members
+//!               │ maybe present
 //!               ▼
-//!             store: there it is ──────────────────────────► the value
-//!               │ no, and these are the members around it
+//!             store: found ────────────────────────────────► Some(value)
+//!               │ not found; returns the member keys near x
 //!               ▼
-//!             filter: does not let x in again ─────────────► None          1 stranger of 256
+//!             filter: adapts, rejects x from now on ───────► None          1 of 256 non-members
 //! ```
 //!
-//! Asking a store for what it does not have costs a read of the disk, or a round trip. A filter in memory
-//! answers nearly all such queries; the few it lets in by mistake cost the access that they would have cost
-//! anyway. A static filter makes the same mistakes for ever, so that a key which is asked for often, or by
-//! somebody who wishes you ill, costs an access each time. This one is told: in the [clustered
-//! layout](Layout::Clustered) what it must know for that comes with the answer, and a false positive costs
-//! the one access that found it out (1.04 with the sweeps, see [`Adapt`](tamis::Adapt)).
+//! A lookup of an absent key costs a plain store one disk read or one network round trip. The filter rejects
+//! most lookups of absent keys without touching the store. A false positive costs the access that the lookup
+//! would have cost without a filter.
+//!
+//! A static filter repeats its false positives: a key that passes once passes every time, so a frequent key
+//! or an attacker's key costs one access per lookup. This dictionary repairs the filter after each false
+//! positive. In the [clustered layout](Layout::Clustered) the repair needs no further access, because the
+//! member keys that it needs are returned by the access that found the false positive. Sweeps included, a
+//! false positive costs 1.04 accesses (see [`Adapt`](tamis::Adapt)).
 //!
 //! | operation | accesses to the store |
 //! | --- | --- |
-//! | `get` of what is not there | 0, but for the rate; then 1, or 2 in the secondary layout |
-//! | `get` of what is there | 1 |
+//! | `get` of an absent key | 0; on a false positive 1, or 2 in the secondary layout |
+//! | `get` of a present key | 1 |
 //! | `put` | 1 write, no read |
-//! | `delete` | 1 write; none of what is surely not there |
+//! | `delete` | 1 write; 0 if the filter rejects the key |
 //!
-//! # What holds
+//! # Guarantees
 //!
-//! * **Answers are exact**: the store decides. The filter lets in all that the store has: a key is let in
-//!   before it is put, and denied only after it is deleted, under a lock over both. A repair is made only
-//!   from a reading during which nothing was written nearby.
-//! * **A write that fails** may have been done or not, as the store pleases. Its keys count as members until
-//!   that is known.
-//! * **After a crash** the filter is made anew by one scan of the keys. [`close`](Dictionary::close) saves it
-//!   in the store itself, in parts that carry their number, a generation and checksums: what is damaged, old
-//!   or another's is made anew, and [told](Dictionary::notices).
-//! * **One process** has a dictionary open, any number of its threads use it. A second one is refused; one
-//!   that lost its hold on a server without noticing may write no more ([`Error::Fenced`]).
-//! * **Growing** is part by part: each of 16 to 1024 shards is made larger by a scan of its own keys, while
-//!   the others go on.
+//! * **Answers are exact.** The store decides. The filter accepts every key that the store holds: a key is
+//!   inserted into the filter before it is put into the store, and removed from the filter only after it is
+//!   deleted from the store, under one write lock over both. A repair is applied only if no write to its
+//!   shard intervened since the members were read.
+//! * **A failed write** may or may not have reached the store. Its keys stay in the filter until the outcome
+//!   is known.
+//! * **After a crash** the filter is rebuilt by one scan of the keys. [`close`](Dictionary::close) saves the
+//!   filter in the store, in shards with a number, a generation and checksums. A shard that is damaged, old
+//!   or from another dictionary is rebuilt, and [`notices`](Dictionary::notices) reports it.
+//! * **One process** has a dictionary open; any number of its threads use it. A second process gets
+//!   [`Error::InUse`]. A process that lost its lock on a server without noticing gets [`Error::Fenced`] on
+//!   its next write.
+//! * **The filter grows** shard by shard: each of 16 to 1024 shards is enlarged by a scan of its own keys,
+//!   while the other shards stay in use.
 //!
-//! The seed of the hash is in the store: who can read it can find keys that pass for others. Who can only ask
-//! cannot, with [`HashId::Secure`](tamis::HashId::Secure), which is the default.
+//! The hash seed is stored in the store: anyone who can read the store can choose keys that collide with
+//! others. With [`HashId::Secure`](tamis::HashId::Secure), the default, a client that can only make queries
+//! cannot.
 //!
-//! # Where it does not pay
+//! # When not to use it
 //!
-//! Where the store answers from memory anyway, a filter saves little. Where few strangers come again and
-//! again, a small cache of them before a static filter does as well. It pays where a miss is dear, strangers
-//! are many, and some of them persistent.
+//! A filter saves little if the store answers from memory. If only a few absent keys recur, a small cache of
+//! them in front of a static filter does as well. The dictionary pays off if a miss is expensive, absent keys
+//! are many, and some of them recur.
 //!
-//! `engine.rs` has the operations, `shard.rs` the locks, `state.rs` what is noted in the store,
-//! [`store`] the stores. Bender, Farach-Colton, Goswami, Johnson, McCauley, Singh, *Bloom Filters, Adaptivity, and
-//! the Dictionary Problem*, 2018.
+//! # Modules
+//!
+//! Each module imports only from those above it; `tests/dictionary/modules.rs` checks this.
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | `error` | [`Error`], [`ErrorKind`] |
+//! | [`store`] | the [`Store`] trait and its implementations |
+//! | `stats` | counters, [`Stats`], [`Audit`] |
+//! | `options` | [`Options`], [`Policy`], [`Op`], [`DictionaryFilter`] |
+//! | `shard` | one part of the filter and its locks |
+//! | `manifest` | the metadata records that the dictionary keeps in its store |
+//! | `engine` | the operations, [`Entries`] |
+//! | `dictionary` | [`Dictionary`] |
+//!
+//! # Reference
+//!
+//! Bender, Farach-Colton, Goswami, Johnson, McCauley, Singh, *Bloom Filters, Adaptivity, and the Dictionary
+//! Problem*, 2018.
 
 mod dictionary;
 mod engine;
 mod error;
+mod manifest;
+mod options;
 mod shard;
-mod state;
 mod stats;
 pub mod store;
 
-pub use dictionary::{Audit, Dictionary, Entries, Guard, Op, Options, Policy};
-pub use error::Error;
-pub use state::VERSION;
-pub use stats::{Counts, Stats};
+pub use dictionary::Dictionary;
+pub use engine::Entries;
+pub use error::{Error, ErrorKind};
+pub use manifest::VERSION;
+pub use options::{DictionaryFilter, Op, Options, Policy};
+pub use stats::{Audit, Counts, Stats};
 pub use store::{Layout, Store};

@@ -1,19 +1,27 @@
-//! A part of the filter, cut off by the leading bits of `hi`, and its locks.
+//! One part of the filter, selected by the leading bits of `hi`, and its locks.
 //!
 //! ```text
-//!  hi     │ shard │ the shard's own hi, rotated to the front, so that its keys fill its filter │
+//!  hi           │ shard │ the shard's own hi, rotated to the front, so that keys spread over its filter │
 //!
-//!  pen    held by a writer over filter and store: one write at a time in a shard
-//!  part   held for a moment, by many who ask or by one who changes the filter
+//!  write_lock   held by a writer over filter and store: one write at a time in a shard
+//!  state        read-locked briefly by lookups, write-locked briefly by changes of the filter
 //! ```
 //!
-//! A repair must know all members of a range, and reads them from the store without a lock. It may be
-//! made only if no write was under way in the shard from before the reading until the repair: a
-//! [`Part::ticket`] says so. Keys whose write failed are *doubtful*: a server may yet have made the
-//! change, so they count as members until a later write of the same key, or a new start, settles it.
+//! Lock order: write locks in ascending shard number, then the engine's manifest, then one `state`. No
+//! `state` is locked during an access to the store.
 //!
-//! A filter made anew gets another *turn*: the halves of hashes that it tells its keys apart by are mixed
-//! with a random number, so that strangers who got into the old one have no better chance in the new one.
+//! Readers do not take the write lock. A repair must know all members of a range of hashes. It reads them
+//! from the store without a lock, and is applied only if no write to the shard was in progress between the
+//! start of the read and the repair: the reader takes [`ShardState::stable_version`] before the read, and the
+//! repair is dropped if the version has changed.
+//!
+//! Keys whose write failed are *in doubt*: a server may still apply the change, so they count as members
+//! until a later write of the same key, a [barrier](crate::store::Store::barrier) or the next `open` resolves
+//! them.
+//!
+//! Each rebuilt filter gets a new random *salt*. The half of the hash that distinguishes keys within a range
+//! (`lo`) is mixed with the salt, so a false positive of the old filter is no more likely than any other
+//! non-member to be one of the new filter.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
@@ -28,104 +36,106 @@ use crate::stats::{Counters, Window};
 
 #[derive(Debug)]
 pub(crate) struct Shard<F> {
-    pen: Mutex<()>,
-    part: RwLock<Part<F>>,
+    write_lock: Mutex<()>,
+    state: RwLock<ShardState<F>>,
     pub(crate) counters: Counters,
     pub(crate) window: Window,
 }
 
 #[derive(Debug)]
-pub(crate) struct Part<F> {
-    /// Not there before it is loaded, nor after it could not be kept true: then nothing is denied.
+pub(crate) struct ShardState<F> {
+    /// `None` until it is loaded, and after an insertion failed. Then every key passes.
     pub(crate) filter: Option<F>,
-    /// What `lo` is mixed with.
-    pub(crate) turn: u64,
-    /// Writes begun.
+    /// Mixed into the `lo` half of every hash.
+    pub(crate) salt: u64,
+    /// The number of writes begun.
     version: u64,
-    /// One of them is under way.
+    /// Whether a write is in progress.
     writing: bool,
-    pub(crate) doubtful: BTreeSet<KeyHash>,
-    /// Since it was saved.
+    pub(crate) in_doubt: BTreeSet<KeyHash>,
+    /// Whether the filter has changed since it was saved.
     pub(crate) changed: bool,
 }
 
-/// A filter and its turn.
+/// A filter and its salt.
 #[derive(Debug)]
-pub(crate) struct Made<F> {
+pub(crate) struct SaltedFilter<F> {
     pub(crate) filter: F,
-    pub(crate) turn: u64,
+    pub(crate) salt: u64,
 }
 
-impl<F: Build> Made<F> {
-    /// A filter of these keys, under a turn of its own.
+impl<F: Build> SaltedFilter<F> {
+    /// Builds a filter of `keys` with a new random salt.
     pub(crate) fn build(shape: F::Shape, keys: &[KeyHash]) -> Result<Self, tamis::Error> {
-        let turn = RandomState::new().hash_one(0u64);
-        let keys = Hashes::new(keys.iter().map(|key| turned(*key, turn)));
-        Ok(Self { filter: F::build(shape, keys)?, turn })
+        let salt = RandomState::new().hash_one(0u64);
+        let keys = Hashes::new(keys.iter().map(|key| salted(*key, salt)));
+        Ok(Self { filter: F::build(shape, keys)?, salt })
     }
 }
 
-/// One bijection of 64 bits for each turn.
-fn turned(key: KeyHash, turn: u64) -> KeyHash {
-    let mut lo = key.lo.wrapping_add(turn);
+/// Mixes the salt into `lo`, by a bijection for each salt.
+fn salted(key: KeyHash, salt: u64) -> KeyHash {
+    let mut lo = key.lo.wrapping_add(salt);
     lo = (lo ^ lo >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
     lo = (lo ^ lo >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
     KeyHash { lo: lo ^ lo >> 32, ..key }
 }
 
-/// Proof that no write was under way.
+/// A version of a shard at a moment when no write was in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ticket(u64);
+pub(crate) struct Version(u64);
 
-impl<F> Part<F> {
-    /// The hash that the filter knows a key by.
-    pub(crate) fn turned(&self, key: KeyHash) -> KeyHash {
-        turned(key, self.turn)
+impl<F> ShardState<F> {
+    /// Returns the hash by which the filter knows a key.
+    pub(crate) fn salted(&self, key: KeyHash) -> KeyHash {
+        salted(key, self.salt)
     }
 
-    /// Those of the members and, if they are not among them, of the doubtful.
-    pub(crate) fn all_turned(&self, members: &[KeyHash]) -> Vec<KeyHash> {
-        let doubtful = self.doubtful.iter().filter(|key| !members.contains(key));
-        members.iter().chain(doubtful).map(|key| self.turned(*key)).collect()
+    /// Returns the salted hashes of the members and of the keys in doubt, each once.
+    pub(crate) fn salted_members(&self, members: &[KeyHash]) -> Vec<KeyHash> {
+        let in_doubt = self.in_doubt.iter().filter(|key| !members.contains(key));
+        members.iter().chain(in_doubt).map(|key| self.salted(*key)).collect()
     }
 
-    /// Whether the key may be in the store.
-    pub(crate) fn may_have(&self, key: KeyHash) -> bool
+    /// Returns whether the store may hold the key.
+    pub(crate) fn may_contain(&self, key: KeyHash) -> bool
     where
         F: Filter,
     {
-        self.filter.as_ref().is_none_or(|filter| filter.contains(self.turned(key)))
+        self.filter.as_ref().is_none_or(|filter| filter.contains(self.salted(key)))
     }
 
-    pub(crate) fn ticket(&self) -> Option<Ticket> {
-        (!self.writing).then_some(Ticket(self.version))
+    /// Returns the version, or `None` while a write is in progress.
+    pub(crate) fn stable_version(&self) -> Option<Version> {
+        (!self.writing).then_some(Version(self.version))
     }
 
-    pub(crate) fn begin(&mut self) {
+    pub(crate) fn begin_write(&mut self) {
         self.version += 1;
         self.writing = true;
     }
 
-    pub(crate) fn end(&mut self) {
+    pub(crate) fn end_write(&mut self) {
         self.writing = false;
         self.changed = true;
     }
 
-    /// No write has begun: what was saved is true.
-    pub(crate) fn is_untouched(&self) -> bool {
+    /// Returns whether no write has begun since the dictionary was opened, so that the saved filter is
+    /// still valid.
+    pub(crate) fn is_unwritten(&self) -> bool {
         self.version == 0
     }
 
-    pub(crate) fn replace(&mut self, made: Made<F>) {
-        (self.filter, self.turn) = (Some(made.filter), made.turn);
+    pub(crate) fn replace(&mut self, built: SaltedFilter<F>) {
+        (self.filter, self.salt) = (Some(built.filter), built.salt);
     }
 
-    /// Lets a key in; if there is no room for it, all keys, until the filter is made anew.
+    /// Inserts a key. If the filter is full, drops the filter, so that every key passes until the rebuild.
     pub(crate) fn insert(&mut self, key: KeyHash)
     where
         F: Insert,
     {
-        let key = self.turned(key);
+        let key = self.salted(key);
         if let Some(filter) = &mut self.filter
             && filter.insert(key).is_err()
         {
@@ -137,88 +147,92 @@ impl<F> Part<F> {
     where
         F: Remove,
     {
-        let key = self.turned(key);
+        let key = self.salted(key);
         if let Some(filter) = &mut self.filter {
             filter.remove(key);
         }
     }
 
-    /// Lets a key in that the store may have or not.
-    pub(crate) fn doubt(&mut self, key: KeyHash)
+    /// Inserts a key that the store may or may not hold.
+    pub(crate) fn insert_in_doubt(&mut self, key: KeyHash)
     where
         F: Insert,
     {
-        if self.doubtful.insert(key) {
+        if self.in_doubt.insert(key) {
             self.insert(key);
         }
     }
 
-    /// Takes a key from the doubtful; whether it was one.
-    pub(crate) fn settle(&mut self, key: KeyHash) -> bool {
-        self.doubtful.remove(&key)
+    /// Marks a key as no longer in doubt. Returns whether it was in doubt.
+    pub(crate) fn resolve(&mut self, key: KeyHash) -> bool {
+        self.in_doubt.remove(&key)
     }
 }
 
 impl<F> Shard<F> {
-    /// With a filter that has not been saved, or with none yet.
-    pub(crate) fn new(made: Option<Made<F>>) -> Self {
-        let changed = made.is_some();
-        let (filter, turn) = made.map_or((None, 0), |made| (Some(made.filter), made.turn));
-        let doubtful = BTreeSet::new();
-        let part = Part { filter, turn, version: 0, writing: false, doubtful, changed };
+    /// Creates a shard with an unsaved filter, or with none yet.
+    pub(crate) fn new(built: Option<SaltedFilter<F>>) -> Self {
+        let changed = built.is_some();
+        let (filter, salt) = built.map_or((None, 0), |built| (Some(built.filter), built.salt));
+        let in_doubt = BTreeSet::new();
+        let state = ShardState { filter, salt, version: 0, writing: false, in_doubt, changed };
         Self {
-            pen: Mutex::new(()),
-            part: RwLock::new(part),
+            write_lock: Mutex::new(()),
+            state: RwLock::new(state),
             counters: Counters::default(),
             window: Window::default(),
         }
     }
 
-    // A panic in a store leaves `writing` set, so that what it left half done is never used for a
-    // repair. There is nothing else to distrust.
+    // A poisoned lock is safe to use. If a store panics, `writing` stays set, so no repair uses what the
+    // panic left half done; nothing else depends on the interrupted write.
 
-    pub(crate) fn pen(&self) -> MutexGuard<'_, ()> {
-        self.pen.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn write_lock(&self) -> MutexGuard<'_, ()> {
+        self.write_lock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn try_pen(&self) -> Option<MutexGuard<'_, ()>> {
-        match self.pen.try_lock() {
-            Ok(pen) => Some(pen),
-            Err(TryLockError::Poisoned(pen)) => Some(pen.into_inner()),
+    pub(crate) fn try_write_lock(&self) -> Option<MutexGuard<'_, ()>> {
+        match self.write_lock.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(error)) => Some(error.into_inner()),
             Err(TryLockError::WouldBlock) => None,
         }
     }
 
-    pub(crate) fn part(&self) -> RwLockReadGuard<'_, Part<F>> {
-        self.part.read().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn state(&self) -> RwLockReadGuard<'_, ShardState<F>> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn part_mut(&self) -> RwLockWriteGuard<'_, Part<F>> {
-        self.part.write().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn state_mut(&self) -> RwLockWriteGuard<'_, ShardState<F>> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Which shard a key belongs to, and its hash there.
+/// The hash of a key, split into a shard and the hash within the shard.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct ShardKey {
     pub(crate) shard: usize,
-    /// In the whole.
+    /// The `hi` half of the unsplit hash.
     pub(crate) hi: u64,
-    /// In the shard, before its turn.
+    /// The hash within the shard, unsalted.
     pub(crate) local: KeyHash,
 }
 
-impl Place {
-    pub(crate) fn new(hash: KeyHash, cut: u32) -> Self {
-        let local = KeyHash { hi: hash.hi.rotate_left(cut), ..hash };
-        Self { shard: (hash.hi >> (64 - cut)) as usize, hi: hash.hi, local }
+impl ShardKey {
+    pub(crate) fn new(hash: KeyHash, shard_bits: u32) -> Self {
+        let local = KeyHash { hi: hash.hi.rotate_left(shard_bits), ..hash };
+        Self { shard: (hash.hi >> (64 - shard_bits)) as usize, hi: hash.hi, local }
     }
 }
 
-/// A range of a shard's own `hi` in the whole.
-pub(crate) fn global(shard: usize, cut: u32, local: &RangeInclusive<u64>) -> RangeInclusive<u64> {
-    let base = (shard as u64) << (64 - cut);
-    base | local.start() >> cut..=base | local.end() >> cut
+/// Converts a range of a shard's own `hi` to the smallest range of unsplit `hi` that contains it.
+pub(crate) fn global_range(
+    shard: usize,
+    shard_bits: u32,
+    local: &RangeInclusive<u64>,
+) -> RangeInclusive<u64> {
+    let base = (shard as u64) << (64 - shard_bits);
+    base | local.start() >> shard_bits..=base | local.end() >> shard_bits
 }
 
 #[cfg(test)]
@@ -226,15 +240,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_of_a_shard_hold_its_keys() {
-        for cut in [4, 10] {
+    fn the_global_range_of_a_shard_contains_its_keys() {
+        for shard_bits in [4, 10] {
             for hi in [0, 1, u64::MAX, 0x1234_5678_9abc_def0, 0xfff0_0000_0000_0001] {
-                let place = Place::new(KeyHash { hi, lo: 9 }, cut);
-                let around = place.local.hi & !0xffff..=place.local.hi | 0xffff;
-                assert!(global(place.shard, cut, &around).contains(&hi));
-                assert!(global(place.shard, cut, &(0..=u64::MAX)).contains(&hi));
-                let other = (place.shard + 1) % (1 << cut);
-                assert!(!global(other, cut, &(0..=u64::MAX)).contains(&hi));
+                let key = ShardKey::new(KeyHash { hi, lo: 9 }, shard_bits);
+                let around = key.local.hi & !0xffff..=key.local.hi | 0xffff;
+                assert!(global_range(key.shard, shard_bits, &around).contains(&hi));
+                assert!(global_range(key.shard, shard_bits, &(0..=u64::MAX)).contains(&hi));
+                let other = (key.shard + 1) % (1 << shard_bits);
+                assert!(!global_range(other, shard_bits, &(0..=u64::MAX)).contains(&hi));
             }
         }
     }

@@ -1,16 +1,16 @@
-//! What has happened, counted.
+//! Counters and statistics.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// Counters of one shard, which many threads add to.
+        /// The counters of one shard. Many threads add to them.
         #[derive(Debug, Default)]
         pub(crate) struct Counters {
             $(pub(crate) $name: AtomicU64,)*
         }
 
-        /// What has happened since the dictionary was created, as far as it was closed.
+        /// Counters since the dictionary was created. Those of a session that was not closed are lost.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Counts {
@@ -18,7 +18,7 @@ macro_rules! counters {
         }
 
         impl Counts {
-            /// Every count with its name.
+            /// Returns every count with its name.
             pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
                 [$((stringify!($name), self.$name),)*].into_iter()
             }
@@ -35,48 +35,49 @@ macro_rules! counters {
     };
 }
 
+// The order is part of the metadata format: new counters go to the end.
 counters! {
-    /// Keys asked for.
+    /// Keys looked up.
     lookups,
-    /// Of these, denied by the filter: the store was not asked.
+    /// Lookups that the filter rejected, without an access to the store.
     negatives,
-    /// Found in the store.
+    /// Lookups that passed the filter and were found in the store.
     true_positives,
-    /// Let in by the filter, and not found in the store.
+    /// Lookups that passed the filter and were not found in the store.
     false_positives,
-    /// Asked of the store because a part of the filter was not there.
+    /// Lookups of absent keys that went to the store because a shard of the filter was not loaded.
     unfiltered,
     /// Keys put.
     puts,
-    /// Of these, surely new by the filter's word.
+    /// Puts of keys that the filter had rejected, so that they are certainly new.
     puts_new,
     /// Keys deleted.
     deletes,
-    /// False positives that are denied from now on.
+    /// False positives that the filter now rejects.
     repairs,
-    /// Of these, by representing the neighbours anew.
+    /// Repairs that changed the fingerprints of neighbouring members.
     rehashes,
-    /// Repairs not made because of writes nearby at the same time, or too many false positives.
+    /// Repairs that were dropped because of a concurrent write to the shard or a full queue.
     postponed,
     /// Repairs that the filter could not make.
     impossible,
-    /// Parts of the filter that were swept.
+    /// Parts of shards that were swept.
     sweeps,
-    /// Parts of the filter that were made larger.
+    /// Shards that were enlarged.
     growths,
-    /// Parts of the filter that were made anew, since they were damaged or not saved.
+    /// Shards that were rebuilt because they were damaged, unsaved or full of keys in doubt.
     rebuilds,
-    /// Members that the filter would have denied. Anything but 0 is a fault.
+    /// Members that the filter would have rejected. Any value but 0 is a bug.
     missing,
-    /// Accesses to the store: to find a key.
+    /// Accesses to the store to find a key.
     reads_lookup,
-    /// To repair a false positive, beyond finding that it is one.
+    /// Accesses to the store to repair a false positive, beyond the lookup itself.
     reads_repair,
-    /// To sweep.
+    /// Accesses to the store to sweep.
     reads_sweep,
-    /// To load parts of the filter, to make them larger, or anew.
+    /// Accesses to the store to load, enlarge or rebuild shards of the filter.
     reads_filter,
-    /// To put and delete, batches counted once.
+    /// Accesses to the store to put and delete. A batch counts once.
     writes,
 }
 
@@ -88,72 +89,88 @@ pub(crate) fn add_many(counter: &AtomicU64, count: u64) {
     counter.fetch_add(count, Relaxed);
 }
 
-/// Strangers lately asked for, and those that were let in: this span and the one before it.
+/// Counts recent lookups of absent keys and the false positives among them, in the current span of lookups
+/// and the previous one.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
-    /// Asked in the upper half, let in in the lower one: a span ends for both at once.
-    now: AtomicU64,
-    before: AtomicU64,
+    /// Lookups in the upper 32 bits, false positives in the lower 32, so that one operation resets both.
+    current: AtomicU64,
+    previous: AtomicU64,
 }
 
-const ASKED: u64 = 1 << 32;
+const ONE_LOOKUP: u64 = 1 << 32;
 
 impl Window {
-    pub(crate) fn add(&self, passed: bool, span: u64) {
-        let had = self.now.fetch_add(ASKED + u64::from(passed), Relaxed);
-        // One thread sees the last of the span, and closes it.
-        if had / ASKED + 1 == span {
-            self.before.store(self.now.swap(0, Relaxed), Relaxed);
+    /// Counts a lookup of an absent key. A span ends after `span` lookups.
+    pub(crate) fn add(&self, false_positive: bool, span: u64) {
+        let before = self.current.fetch_add(ONE_LOOKUP + u64::from(false_positive), Relaxed);
+        // Exactly one thread makes the last lookup of a span, and ends it.
+        if before / ONE_LOOKUP + 1 == span {
+            self.previous.store(self.current.swap(0, Relaxed), Relaxed);
         }
     }
 
-    /// Asked, let in.
+    /// Returns the lookups of absent keys and the false positives among them.
     pub(crate) fn read(&self) -> (u64, u64) {
-        let (now, before) = (self.now.load(Relaxed), self.before.load(Relaxed));
-        (now / ASKED + before / ASKED, now % ASKED + before % ASKED)
+        let (current, previous) = (self.current.load(Relaxed), self.previous.load(Relaxed));
+        let lookups = current / ONE_LOOKUP + previous / ONE_LOOKUP;
+        (lookups, current % ONE_LOOKUP + previous % ONE_LOOKUP)
     }
 }
 
-/// A dictionary's state and history.
+/// The result of [`Dictionary::verify`](crate::Dictionary::verify).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Audit {
+    /// Keys in the store.
+    pub keys: u64,
+    /// Keys in the store that the filter rejected. Any value but 0 is a bug; `verify` rebuilds the shard.
+    pub missing: u64,
+    /// Keys in the filter that the store does not hold, left by failed writes. Each may cause a false
+    /// positive, whose repair removes it.
+    pub stale: u64,
+}
+
+/// The counters and sizes of a dictionary.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Stats {
-    /// What has happened.
+    /// Counters of operations and accesses.
     pub counts: Counts,
-    /// Keys, as the filter counts them: a write that failed may count too.
+    /// Keys in the filter. Keys of failed writes may be included.
     pub keys: u64,
-    /// Keys that the filter has room for before a part of it grows.
+    /// Keys that fit before a shard of the filter grows.
     pub capacity: u64,
-    /// Memory of the filter, of the parts that are loaded.
+    /// The size of the filter in bytes, with the saved size of shards that are not loaded.
     pub filter_bytes: u64,
-    /// Parts of the filter, and how many of them are in memory.
+    /// The number of shards.
     pub shards: usize,
-    /// See `shards`.
+    /// The number of shards in memory.
     pub shards_loaded: usize,
-    /// The false positive rate that was asked for.
+    /// The configured false positive rate.
     pub target_fpr: f64,
-    /// Strangers asked for lately: some ten thousand.
-    pub window_strangers: u64,
-    /// Of these, let in by the filter.
-    pub window_passed: u64,
-    /// Writes that failed, and of which it is not known whether the store has done them.
-    pub doubtful: u64,
+    /// Recent lookups of absent keys, up to about 130,000.
+    pub window_negatives: u64,
+    /// False positives among the recent lookups of absent keys.
+    pub window_false_positives: u64,
+    /// Keys of failed writes for which it is unknown whether the store applied the write.
+    pub in_doubt: u64,
 }
 
 impl Stats {
-    /// The share of strangers let in lately, unless there were none.
+    /// Returns the false positive rate of recent lookups, or `None` without any of absent keys.
     pub fn window_fpr(&self) -> Option<f64> {
-        share(self.window_passed, self.window_strangers)
+        ratio(self.window_false_positives, self.window_negatives)
     }
 
-    /// The share of strangers let in ever, unless there were none.
+    /// Returns the false positive rate of all lookups, or `None` without any of absent keys.
     pub fn fpr(&self) -> Option<f64> {
-        let passed = self.counts.false_positives;
-        share(passed, passed + self.counts.negatives)
+        let false_positives = self.counts.false_positives;
+        ratio(false_positives, false_positives + self.counts.negatives)
     }
 
-    /// Tells all counts and sizes to the recorder of the crate `metrics`, as `tamis_dictionary_…`.
-    /// Call it as often as you want them fresh.
+    /// Sends all counts and sizes to the recorder of the crate `metrics`, with the prefix
+    /// `tamis_dictionary_`. Call it once per reporting interval.
     #[cfg(feature = "metrics")]
     pub fn publish(&self) {
         for (name, count) in self.counts.named() {
@@ -163,7 +180,7 @@ impl Stats {
             ("keys", self.keys as f64),
             ("capacity", self.capacity as f64),
             ("filter_bytes", self.filter_bytes as f64),
-            ("doubtful", self.doubtful as f64),
+            ("in_doubt", self.in_doubt as f64),
             ("target_fpr", self.target_fpr),
             ("window_fpr", self.window_fpr().unwrap_or(0.0)),
         ];
@@ -173,7 +190,7 @@ impl Stats {
     }
 }
 
-fn share(part: u64, whole: u64) -> Option<f64> {
+fn ratio(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
@@ -182,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_forgets() {
+    fn a_window_covers_two_spans() {
         let window = Window::default();
         (0..100).for_each(|_| window.add(true, 10));
         assert_eq!(window.read(), (10, 10));
@@ -194,38 +211,38 @@ mod tests {
 
     #[cfg(feature = "metrics")]
     #[test]
-    fn metrics_are_heard() {
+    fn metrics_reach_the_recorder() {
         use std::sync::{Arc, Mutex};
 
         use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, SharedString, Unit};
 
         #[derive(Default)]
-        struct Ear(Mutex<Vec<(String, Arc<AtomicU64>)>>);
+        struct TestRecorder(Mutex<Vec<(String, Arc<AtomicU64>)>>);
 
-        impl Ear {
-            fn hear(&self, key: &Key) -> Arc<AtomicU64> {
+        impl TestRecorder {
+            fn register(&self, key: &Key) -> Arc<AtomicU64> {
                 let cell = Arc::new(AtomicU64::new(0));
                 self.0.lock().unwrap().push((key.name().to_owned(), Arc::clone(&cell)));
                 cell
             }
         }
 
-        impl metrics::Recorder for Ear {
+        impl metrics::Recorder for TestRecorder {
             fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
             fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
             fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
             fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
-                Counter::from_arc(self.hear(key))
+                Counter::from_arc(self.register(key))
             }
             fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
-                Gauge::from_arc(self.hear(key))
+                Gauge::from_arc(self.register(key))
             }
             fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
                 Histogram::noop()
             }
         }
 
-        let ear = Ear::default();
+        let recorder = TestRecorder::default();
         let counts = Counts { lookups: 7, ..Counts::default() };
         let stats = Stats {
             counts,
@@ -235,24 +252,24 @@ mod tests {
             shards: 16,
             shards_loaded: 16,
             target_fpr: 0.01,
-            window_strangers: 200,
-            window_passed: 1,
-            doubtful: 0,
+            window_negatives: 200,
+            window_false_positives: 1,
+            in_doubt: 0,
         };
-        metrics::with_local_recorder(&ear, || stats.publish());
-        let heard = ear.0.lock().unwrap();
+        metrics::with_local_recorder(&recorder, || stats.publish());
+        let recorded = recorder.0.lock().unwrap();
         let value = |name: &str| {
             let found =
-                heard.iter().find(|(known, _)| known == &format!("tamis_dictionary_{name}"));
+                recorded.iter().find(|(known, _)| known == &format!("tamis_dictionary_{name}"));
             found.map(|(_, cell)| cell.load(Relaxed))
         };
         assert_eq!(value("lookups"), Some(7));
         assert_eq!(value("window_fpr").map(f64::from_bits), Some(0.005));
-        assert_eq!(heard.len(), counts.named().count() + 6);
+        assert_eq!(recorded.len(), counts.named().count() + 6);
     }
 
     #[test]
-    fn counts_survive_as_words() {
+    fn counts_round_trip_as_words() {
         let counters = Counters::default();
         add_many(&counters.lookups, 7);
         add(&counters.writes);

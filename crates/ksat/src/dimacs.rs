@@ -1,4 +1,4 @@
-//! DIMACS files, as solvers read them.
+//! DIMACS files, the common input format of SAT solvers.
 //!
 //! ```text
 //!   c a comment
@@ -7,43 +7,43 @@
 //!   -1 2 0
 //! ```
 //!
-//! A clause ends with 0, wherever lines end. A `%` ends the file: some collections have one.
-//! Nothing is set aside for what the header promises: memory grows with what was read.
+//! A clause ends with 0 and may span lines. A `%` at the start of a line ends the file, as in some collections.
+//! No memory is allocated for the numbers in the header: memory grows with the clauses that were read.
 
 use std::fmt;
 use std::io::{self, BufRead, Write};
 
 use crate::formula::{Error, Formula, MAX_VARS};
 
-/// Why a file is refused, and where.
+/// The error of a malformed file, with its line.
 #[derive(Debug)]
 pub struct ReadError {
-    /// The line, from 1.
+    /// The line number, from 1.
     pub line: u64,
-    /// What is wrong with it.
+    /// The error in the line.
     pub what: Fault,
 }
 
-/// What is wrong with a line.
+/// The error in a line of a file.
 #[derive(Debug)]
 pub enum Fault {
-    /// It could not be read.
+    /// Reading failed.
     Io(io::Error),
-    /// Something else than `p cnf VARIABLES CLAUSES` where that must be.
+    /// The header `p cnf VARIABLES CLAUSES` is missing or malformed.
     Header,
     /// A second header.
     HeaderAgain,
-    /// Neither a number nor a comment.
+    /// A token is neither a number nor a comment.
     NotANumber(String),
-    /// A clause that cannot be.
+    /// A clause is invalid.
     Clause(Error),
     /// The file ends in the middle of a clause.
     Unfinished,
-    /// Not as many clauses as the header says.
+    /// The number of clauses differs from the header.
     Count {
-        /// By the header.
+        /// The number in the header.
         promised: u64,
-        /// In the file, or one more than promised.
+        /// The number in the file. Counting stops at one more than the number in the header.
         found: u64,
     },
 }
@@ -55,14 +55,14 @@ impl fmt::Display for ReadError {
             Fault::Io(error) => write!(f, "{error}"),
             Fault::Header => write!(f, "expected `p cnf VARIABLES CLAUSES`"),
             Fault::HeaderAgain => write!(f, "a second header"),
-            Fault::NotANumber(token) => write!(f, "{token:?} is no literal"),
+            Fault::NotANumber(token) => write!(f, "{token:?} is not a literal"),
             Fault::Clause(error) => write!(f, "{error}"),
-            Fault::Unfinished => write!(f, "the file ends within a clause"),
+            Fault::Unfinished => write!(f, "the file ends inside a clause"),
             Fault::Count { promised, found } if found > promised => {
-                write!(f, "more than the {promised} clauses that the header promises")
+                write!(f, "more clauses than the {promised} in the header")
             }
             Fault::Count { promised, found } => {
-                write!(f, "the file ends after {found} of the {promised} promised clauses")
+                write!(f, "the file ends after {found} of {promised} clauses")
             }
         }
     }
@@ -78,23 +78,23 @@ impl std::error::Error for ReadError {
     }
 }
 
-/// The longest word that can be a number or part of a header.
-const LONGEST_WORD: usize = 20;
+/// The length after which a token is cut off. Longer tokens are invalid.
+const MAX_TOKEN_LEN: usize = 20;
 
-/// Words and where they are, a buffer at a time: a line may be as long as it likes.
-struct Words<R> {
+/// Splits the input into tokens, without buffering lines, which may have any length.
+struct Tokens<R> {
     input: R,
     line: u64,
-    /// Whether the next word is the first of its line.
-    fresh: bool,
+    /// Whether the next token is the first of its line.
+    at_line_start: bool,
 }
 
-struct Word {
+struct Token {
     text: String,
     first: bool,
 }
 
-impl<R: BufRead> Words<R> {
+impl<R: BufRead> Tokens<R> {
     fn error(&self, what: Fault) -> ReadError {
         ReadError { line: self.line, what }
     }
@@ -109,39 +109,39 @@ impl<R: BufRead> Words<R> {
         }
     }
 
-    fn step(&mut self, byte: u8) {
+    fn advance(&mut self, byte: u8) {
         self.input.consume(1);
         if byte == b'\n' {
             self.line += 1;
-            self.fresh = true;
+            self.at_line_start = true;
         }
     }
 
-    /// Up to the end of the line.
+    /// Skips to the end of the line.
     fn skip_line(&mut self) -> Result<(), ReadError> {
         while let Some(byte) = self.peek()?.filter(|byte| *byte != b'\n') {
-            self.step(byte);
+            self.advance(byte);
         }
         Ok(())
     }
 
-    fn next(&mut self) -> Result<Option<Word>, ReadError> {
+    fn next(&mut self) -> Result<Option<Token>, ReadError> {
         while let Some(byte) = self.peek()?.filter(u8::is_ascii_whitespace) {
-            self.step(byte);
+            self.advance(byte);
         }
         let mut text = Vec::new();
         while let Some(byte) = self.peek()?.filter(|byte| !byte.is_ascii_whitespace()) {
-            // A `c` at the beginning of a line may be followed by anything.
-            let comment = self.fresh && text == b"c";
-            if text.len() > LONGEST_WORD || comment {
+            // A `c` at the start of a line begins a comment, with or without a space.
+            let comment = self.at_line_start && text == b"c";
+            if text.len() > MAX_TOKEN_LEN || comment {
                 break;
             }
             text.push(byte);
-            self.step(byte);
+            self.advance(byte);
         }
-        let first = std::mem::take(&mut self.fresh);
+        let first = std::mem::take(&mut self.at_line_start);
         let text = String::from_utf8_lossy(&text).into_owned();
-        Ok((!text.is_empty()).then_some(Word { text, first }))
+        Ok((!text.is_empty()).then_some(Token { text, first }))
     }
 }
 
@@ -149,51 +149,51 @@ impl Formula {
     /// Reads a DIMACS file.
     ///
     /// # Errors
-    /// If it is not one, or past one of the crate's limits.
+    /// Returns an error if the input is not a DIMACS file or exceeds a limit of the crate.
     pub fn read(input: impl BufRead) -> Result<Self, ReadError> {
-        let mut words = Words { input, line: 1, fresh: true };
-        let (mut formula, promised) = header(&mut words)?;
+        let mut tokens = Tokens { input, line: 1, at_line_start: true };
+        let (mut formula, promised) = header(&mut tokens)?;
         let mut clause: Vec<i32> = Vec::new();
         let mut found = 0u64;
-        // A clause may begin lines before its end, where the mistake is told.
-        while let Some(word) = words.next()? {
-            match word.text.as_str() {
-                "c" if word.first => words.skip_line()?,
-                "p" if word.first => return Err(words.error(Fault::HeaderAgain)),
-                "%" if word.first => break,
+        // A clause may span lines; errors name the line of its end.
+        while let Some(token) = tokens.next()? {
+            match token.text.as_str() {
+                "c" if token.first => tokens.skip_line()?,
+                "p" if token.first => return Err(tokens.error(Fault::HeaderAgain)),
+                "%" if token.first => break,
                 text => {
                     let number: i32 =
-                        text.parse().map_err(|_| words.error(Fault::NotANumber(text.into())))?;
+                        text.parse().map_err(|_| tokens.error(Fault::NotANumber(text.into())))?;
                     if number != 0 {
-                        // Past this length it is refused anyway, unless duplicates shrink it.
+                        // Bounds the memory of a clause that never ends. Duplicates may still shorten it.
                         clause.push(number);
                         if clause.len() > 1 << 16 {
-                            return Err(words.error(Fault::Clause(Error::TooLong)));
+                            return Err(tokens.error(Fault::Clause(Error::TooLong)));
                         }
                         continue;
                     }
                     found += 1;
                     if found > promised {
-                        return Err(words.error(Fault::Count { promised, found }));
+                        return Err(tokens.error(Fault::Count { promised, found }));
                     }
-                    formula.add(&clause).map_err(|error| words.error(Fault::Clause(error)))?;
+                    formula.add(&clause).map_err(|error| tokens.error(Fault::Clause(error)))?;
                     clause.clear();
                 }
             }
         }
         if !clause.is_empty() {
-            return Err(words.error(Fault::Unfinished));
+            return Err(tokens.error(Fault::Unfinished));
         }
         if found < promised {
-            return Err(words.error(Fault::Count { promised, found }));
+            return Err(tokens.error(Fault::Count { promised, found }));
         }
         Ok(formula)
     }
 
-    /// Writes a DIMACS file. A NAE clause is written as the two clauses that it is.
+    /// Writes a DIMACS file. A NAE clause is written as its two clauses.
     ///
     /// # Errors
-    /// Those of `output`.
+    /// Returns errors of `output`.
     pub fn write(&self, mut output: impl Write) -> io::Result<()> {
         writeln!(output, "p cnf {} {}", self.vars(), self.clauses())?;
         for clause in self.iter() {
@@ -206,16 +206,16 @@ impl Formula {
     }
 }
 
-/// Reads the header: a formula of so many variables, and how many clauses it is to have.
-fn header<R: BufRead>(words: &mut Words<R>) -> Result<(Formula, u64), ReadError> {
-    while let Some(word) = words.next()? {
-        match word.text.as_str() {
-            "c" if word.first => words.skip_line()?,
-            "p" if word.first => {
-                let line = words.line;
+/// Reads the header. Returns an empty formula over its variables and the declared number of clauses.
+fn header<R: BufRead>(tokens: &mut Tokens<R>) -> Result<(Formula, u64), ReadError> {
+    while let Some(token) = tokens.next()? {
+        match token.text.as_str() {
+            "c" if token.first => tokens.skip_line()?,
+            "p" if token.first => {
+                let line = tokens.line;
                 let mut next = || {
-                    let word = words.next()?.filter(|word| !word.first);
-                    word.ok_or(ReadError { line, what: Fault::Header })
+                    let token = tokens.next()?.filter(|token| !token.first);
+                    token.ok_or(ReadError { line, what: Fault::Header })
                 };
                 let (format, vars, clauses) = (next()?.text, next()?.text, next()?.text);
                 let bad = |_| ReadError { line, what: Fault::Header };
@@ -224,15 +224,15 @@ fn header<R: BufRead>(words: &mut Words<R>) -> Result<(Formula, u64), ReadError>
                 if format != "cnf" {
                     return Err(ReadError { line, what: Fault::Header });
                 }
-                let most = vars.min(u64::from(MAX_VARS) + 1) as u32;
-                let formula = Formula::new(most).map_err(|_| ReadError {
+                let capped = vars.min(u64::from(MAX_VARS) + 1) as u32;
+                let formula = Formula::new(capped).map_err(|_| ReadError {
                     line,
                     what: Fault::Clause(Error::TooManyVars { vars }),
                 })?;
                 return Ok((formula, clauses));
             }
-            _ => return Err(words.error(Fault::Header)),
+            _ => return Err(tokens.error(Fault::Header)),
         }
     }
-    Err(words.error(Fault::Header))
+    Err(tokens.error(Fault::Header))
 }

@@ -1,4 +1,4 @@
-//! A formula: clauses side by side in one flat array.
+//! A formula, with all clauses in one flat array.
 //!
 //! ```text
 //!   starts    0     3        6   8
@@ -7,37 +7,36 @@
 //!             clause 0 clause 1 ...
 //! ```
 //!
-//! Outside the crate a literal is a number as in DIMACS files: 3 is the third variable, -3 its
-//! negation. In an assignment the third variable is element 2.
+//! In the public interface a literal is a number as in DIMACS files: 3 is the third variable, -3 its negation.
+//! The third variable is element 2 of an assignment.
 
 use std::fmt;
 
-/// The most variables: a clause's state in the walk has 26 bits for one.
+/// The maximum number of variables. The state of a clause in the local search has 26 bits for a variable.
 pub const MAX_VARS: u32 = 1 << 26;
-/// The most literals of a clause: the state has 6 bits to count the true ones.
+/// The maximum number of literals in a clause. The state of a clause has 6 bits for the number of true literals.
 pub const MAX_LENGTH: usize = 63;
 
-/// Why a clause is refused.
+/// The error of an invalid clause or formula.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
     /// More variables than [`MAX_VARS`].
     TooManyVars {
-        /// How many were asked for.
+        /// The requested number of variables.
         vars: u64,
     },
-    /// A literal of a variable that the formula does not have, or zero, which is none.
+    /// A literal is 0 or names a variable that the formula does not have.
     Variable {
         /// The variable.
         variable: u64,
-        /// How many there are.
+        /// The number of variables of the formula.
         vars: u32,
     },
-    /// A clause without a literal cannot be satisfied: it is a mistake of whoever made it, as is a
-    /// NAE clause of less than two variables.
+    /// A clause has no literals, or all literals of a NAE clause are equal. Such a clause cannot be satisfied.
     Empty,
-    /// More different literals in one clause than [`MAX_LENGTH`].
+    /// A clause has more than [`MAX_LENGTH`] distinct literals.
     TooLong,
-    /// More literals in all than 2^32.
+    /// The formula has 2^32 literals or more.
     TooLarge,
 }
 
@@ -45,25 +44,27 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooManyVars { vars } => {
-                write!(f, "{vars} variables are more than the {MAX_VARS} that can be solved for")
+                write!(f, "{vars} variables exceed the maximum of {MAX_VARS}")
             }
-            Self::Variable { variable: 0, .. } => write!(f, "0 is no variable"),
+            Self::Variable { variable: 0, .. } => write!(f, "0 is not a variable"),
             Self::Variable { variable, vars } => {
-                write!(f, "there is no variable {variable}, only {vars}")
+                write!(f, "variable {variable} exceeds the {vars} variables of the formula")
             }
-            Self::Empty => write!(f, "a clause that nothing can satisfy"),
-            Self::TooLong => write!(f, "a clause of more than {MAX_LENGTH} literals"),
-            Self::TooLarge => write!(f, "more than 2^32 literals"),
+            Self::Empty => write!(f, "a clause is empty or unsatisfiable"),
+            Self::TooLong => write!(f, "a clause has more than {MAX_LENGTH} literals"),
+            Self::TooLarge => {
+                write!(f, "the formula has too many literals: the maximum is 2^32 - 1")
+            }
         }
     }
 }
 
 impl std::error::Error for Error {}
 
-/// Clauses over numbered variables.
+/// A formula in conjunctive normal form.
 ///
-/// A literal that a clause has twice counts once. A clause with a variable and its negation is
-/// true whatever happens and is not kept.
+/// Duplicate literals of a clause are dropped. A tautology, which contains a variable and its negation, is left
+/// out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Formula {
     vars: u32,
@@ -73,10 +74,10 @@ pub struct Formula {
 }
 
 impl Formula {
-    /// A formula without clauses.
+    /// Creates a formula without clauses.
     ///
     /// # Errors
-    /// If there are more variables than [`MAX_VARS`].
+    /// Returns [`Error::TooManyVars`] if `vars` exceeds [`MAX_VARS`].
     pub fn new(vars: u32) -> Result<Self, Error> {
         if vars > MAX_VARS {
             return Err(Error::TooManyVars { vars: u64::from(vars) });
@@ -84,7 +85,7 @@ impl Formula {
         Ok(Self { vars, starts: vec![0], literals: Vec::new(), nae: 0 })
     }
 
-    /// A formula of these clauses, over as many variables as they name.
+    /// Creates a formula of clauses, over the variables up to the highest that they name.
     ///
     /// # Errors
     /// As for [`Formula::new`] and [`Formula::add`].
@@ -94,20 +95,21 @@ impl Formula {
         let mut formula = Self::new(0)?;
         for clause in clauses {
             let clause = clause.as_ref();
-            let most = clause.iter().map(|literal| literal.unsigned_abs()).max().unwrap_or(0);
-            if most > MAX_VARS {
-                return Err(Error::TooManyVars { vars: u64::from(most) });
+            let highest = clause.iter().map(|literal| literal.unsigned_abs()).max().unwrap_or(0);
+            if highest > MAX_VARS {
+                return Err(Error::TooManyVars { vars: u64::from(highest) });
             }
-            formula.vars = formula.vars.max(most);
+            formula.vars = formula.vars.max(highest);
             formula.add(clause)?;
         }
         Ok(formula)
     }
 
-    /// Adds a clause: one of the literals must be true.
+    /// Adds a clause, in which at least one literal must be true.
     ///
     /// # Errors
-    /// If it is empty, too long, or names a variable that there is not.
+    /// Returns an error if the clause is empty, too long, or names a variable that the formula does not have. The
+    /// formula is then unchanged.
     pub fn add(&mut self, clause: &[i32]) -> Result<(), Error> {
         let start = self.literals.len();
         let added = self.push_literals(clause);
@@ -120,12 +122,12 @@ impl Formula {
         Ok(())
     }
 
-    /// Adds a *not all equal* clause: one of the literals must be true and one false.
+    /// Adds a *not all equal* (NAE) clause, in which at least one literal must be true and one false.
     ///
-    /// It is kept as two clauses, of the literals and of their negations, which say the same.
+    /// It is stored as two clauses, one of the literals and one of their negations, which together are equivalent.
     ///
     /// # Errors
-    /// As for [`Formula::add`], and if there is but one variable in it.
+    /// As for [`Formula::add`], and returns [`Error::Empty`] if all literals are equal.
     pub fn add_nae(&mut self, clause: &[i32]) -> Result<(), Error> {
         if clause.iter().all(|literal| *literal == clause[0]) {
             return Err(Error::Empty);
@@ -133,18 +135,18 @@ impl Formula {
         let before = self.clauses();
         self.add(clause)?;
         if self.clauses() > before {
-            let mirror: Vec<i32> = clause.iter().map(|literal| -literal).collect();
-            if let Err(full) = self.add(&mirror) {
+            let negated: Vec<i32> = clause.iter().map(|literal| -literal).collect();
+            if let Err(error) = self.add(&negated) {
                 self.starts.pop();
                 self.literals.truncate(self.starts[before] as usize);
-                return Err(full);
+                return Err(error);
             }
             self.nae += 1;
         }
         Ok(())
     }
 
-    /// Puts the literals behind the others; false if they hold whatever happens.
+    /// Appends the literals of a clause. Returns false if the clause is a tautology.
     fn push_literals(&mut self, clause: &[i32]) -> Result<bool, Error> {
         let start = self.literals.len();
         if clause.is_empty() {
@@ -173,27 +175,27 @@ impl Formula {
         Ok(!always_true)
     }
 
-    /// How many variables there are, in use or not.
+    /// Returns the number of variables, used or not.
     pub fn vars(&self) -> u32 {
         self.vars
     }
 
-    /// How many clauses; a NAE clause counts as two.
+    /// Returns the number of clauses. A NAE clause counts as two.
     pub fn clauses(&self) -> usize {
         self.starts.len() - 1
     }
 
-    /// How many pairs of clauses came from [`Formula::add_nae`].
+    /// Returns the number of NAE clauses, each of which is a pair of clauses.
     pub fn nae_clauses(&self) -> usize {
         self.nae
     }
 
-    /// How many literals in all.
+    /// Returns the total number of literals.
     pub fn literals(&self) -> usize {
         self.literals.len()
     }
 
-    /// The literals of every clause, in order.
+    /// Returns an iterator over the clauses, each an iterator over its literals.
     pub fn iter(&self) -> impl Iterator<Item = impl Iterator<Item = i32>> {
         (0..self.clauses()).map(|clause| {
             self.clause(clause).iter().map(|code| {
@@ -203,58 +205,62 @@ impl Formula {
         })
     }
 
-    /// How many clauses `assignment` leaves unsatisfied.
+    /// Returns the number of clauses that `assignment` leaves unsatisfied.
     ///
     /// # Panics
-    /// If it is not of as many values as there are variables.
+    /// Panics if `assignment` does not have one value per variable.
     pub fn unsatisfied(&self, assignment: &[bool]) -> usize {
-        assert_eq!(assignment.len(), self.vars as usize, "a value for every variable");
+        assert_eq!(
+            assignment.len(),
+            self.vars as usize,
+            "the assignment needs one value per variable"
+        );
         let holds = |code: &u32| assignment[(code >> 1) as usize] == (code & 1 == 0);
         (0..self.clauses()).filter(|clause| !self.clause(*clause).iter().any(holds)).count()
     }
 
-    /// The literals of a clause, coded.
+    /// Returns the encoded literals of a clause.
     #[inline]
     pub(crate) fn clause(&self, clause: usize) -> &[u32] {
         &self.literals[self.starts[clause] as usize..self.starts[clause + 1] as usize]
     }
 
-    /// Where a clause's literals begin.
+    /// Returns the position of the first literal of a clause.
     pub(crate) fn start(&self, clause: usize) -> usize {
         self.starts[clause] as usize
     }
 
-    /// All literals, coded.
+    /// Returns all encoded literals.
     pub(crate) fn codes(&self) -> &[u32] {
         &self.literals
     }
 
-    /// A formula without clauses over no more variables than this one.
+    /// Returns a formula without clauses over no more variables than this one.
     pub(crate) fn empty_over(&self, vars: u32) -> Self {
         debug_assert!(vars <= self.vars);
         Self { vars, starts: vec![0], literals: Vec::new(), nae: 0 }
     }
 
-    /// Adds a clause that was part of a formula and is none of the special cases.
+    /// Adds a clause of encoded, distinct literals that is not a tautology.
     pub(crate) fn push(&mut self, codes: impl IntoIterator<Item = u32>) {
         self.literals.extend(codes);
         self.starts.push(self.literals.len() as u32);
     }
 
-    /// The length that most clauses have.
-    pub(crate) fn usual_length(&self) -> usize {
+    /// Returns the most common clause length.
+    pub(crate) fn most_common_length(&self) -> usize {
         let mut count = [0usize; MAX_LENGTH + 1];
         (0..self.clauses()).for_each(|clause| count[self.clause(clause).len()] += 1);
         (0..=MAX_LENGTH).max_by_key(|length| count[*length]).unwrap_or(0)
     }
 
-    /// The greatest length.
-    pub(crate) fn longest(&self) -> usize {
+    /// Returns the length of the longest clause.
+    pub(crate) fn max_length(&self) -> usize {
         (0..self.clauses()).map(|clause| self.clause(clause).len()).max().unwrap_or(0)
     }
 }
 
-/// Which clauses each literal is in, side by side like the clauses themselves.
+/// The clauses in which each literal occurs, in one flat array.
 #[derive(Debug)]
 pub(crate) struct Occurrences {
     starts: Vec<u32>,
@@ -293,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn duplicates_go_and_tautologies_are_not_kept() {
+    fn duplicates_and_tautologies_are_dropped() {
         let mut formula = Formula::new(3).unwrap();
         formula.add(&[1, -2, 1, -2]).unwrap();
         formula.add(&[1, 2, -1]).unwrap();
@@ -303,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_clause_leaves_no_trace() {
+    fn a_refused_clause_leaves_the_formula_unchanged() {
         let mut formula = Formula::new(100).unwrap();
         formula.add(&[1, 2, 3]).unwrap();
         let before = formula.clone();
@@ -325,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nae_clause_is_two() {
+    fn a_nae_clause_is_stored_as_two_clauses() {
         let mut formula = Formula::new(3).unwrap();
         formula.add_nae(&[1, -2, 3]).unwrap();
         formula.add_nae(&[1, -1]).unwrap();

@@ -1,15 +1,16 @@
-//! Random numbers, and random formulas made of them.
+//! Random numbers and random formulas.
 
 use tamis_bits::range::{mix, scale};
 
 use crate::formula::{Error, Formula};
 
-/// A counter through a bijective mix: any seed will do, and the numbers are the same everywhere.
+/// A counter-based generator with a bijective mix. Any seed is valid, and the numbers are the same on every
+/// machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Rng(u64);
 
 impl Rng {
-    /// A stream of its own for every pair of numbers.
+    /// Creates the generator of a seed and a stream number.
     pub(crate) fn new(seed: u64, stream: u64) -> Self {
         Self(mix(seed ^ mix(stream)))
     }
@@ -29,13 +30,13 @@ impl Rng {
         self.next() >> 63 == 1
     }
 
-    /// 24 bits in `0.0..1.0`.
-    pub(crate) fn unit(&mut self) -> f32 {
+    /// Returns a number in `0.0..1.0` with 24 random bits.
+    pub(crate) fn unit_f32(&mut self) -> f32 {
         (self.next() >> 40) as f32 / 16_777_216.0
     }
 }
 
-/// What kind of clause [`Formula::random`] draws.
+/// The kind of clause that [`Formula::random`] draws.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clauses {
     /// At least one literal is true.
@@ -45,10 +46,10 @@ pub enum Clauses {
 }
 
 impl Formula {
-    /// `clauses` clauses of `k` distinct variables each, with random signs.
+    /// Draws a formula of `clauses` clauses, each of `k` distinct variables with random signs.
     ///
     /// # Errors
-    /// If there are fewer than `k` variables, or one of the crate's limits is passed.
+    /// Returns an error if there are fewer than `k` variables or a limit of the crate is exceeded.
     pub fn random(
         kind: Clauses,
         k: usize,
@@ -59,8 +60,8 @@ impl Formula {
         Self::draw(kind, k, vars, clauses, seed, |_| true)
     }
 
-    /// As [`Formula::random`], but only of clauses that one hidden assignment satisfies; it is
-    /// returned beside the formula.
+    /// Draws a formula like [`Formula::random`], of clauses that a random hidden assignment satisfies. Also returns
+    /// the assignment.
     ///
     /// # Errors
     /// As for [`Formula::random`].
@@ -75,8 +76,8 @@ impl Formula {
         let hidden: Vec<bool> = (0..vars).map(|_| rng.coin()).collect();
         let holds = |literal: &i32| hidden[literal.unsigned_abs() as usize - 1] == (*literal > 0);
         let formula = Self::draw(kind, k, vars, clauses, seed, |clause| {
-            let yes = clause.iter().filter(|literal| holds(literal)).count();
-            yes > 0 && (kind == Clauses::Or || yes < k)
+            let trues = clause.iter().filter(|literal| holds(literal)).count();
+            trues > 0 && (kind == Clauses::Or || trues < k)
         })?;
         Ok((formula, hidden))
     }

@@ -1,27 +1,27 @@
-//! The solver: a walk, then survey propagation and walks from where it leads.
+//! The solver: local search, then survey propagation and local search from the assignments it suggests.
 
 use crate::formula::{Formula, Occurrences};
-use crate::partial::{Partial, rename};
+use crate::partial::{Partial, restrict};
 use crate::random::Rng;
 use crate::survey::{End, MAX_CLAUSE, Survey};
 use crate::table::Plan;
 use crate::walk::{Lean, Walk, Weights};
 use crate::watch::{Meter, Watch, Why};
 
-/// What the answer depends on.
+/// The seed, the budget and the parameters of the solver.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings<'a> {
-    /// The same seed gives the same answer.
+    /// The seed. The same seed gives the same answer.
     pub seed: u64,
-    /// Variables to flip before giving up.
+    /// The number of flips after which the solver gives up.
     pub flips: u64,
-    /// Passes of survey propagation; when they are spent the walk goes on alone.
+    /// The number of sweeps of survey propagation. When they are spent, only the local search continues.
     pub sweeps: u64,
-    /// Where the first walk starts, if not at random.
+    /// The assignment from which the first local search starts. `None` means a random one.
     pub start: Option<&'a [bool]>,
-    /// Which values to prefer while there is a choice.
+    /// A bias of the local search towards some values.
     pub lean: Option<Lean<'a>>,
-    /// The parameters, if not those of [`Plan::of`].
+    /// The parameters. `None` means those of [`Plan::of`].
     pub plan: Option<Plan>,
 }
 
@@ -31,17 +31,17 @@ impl Default for Settings<'_> {
     }
 }
 
-/// What came of it.
+/// The result of [`solve()`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// An assignment that satisfies every clause.
     Solved(Solution),
-    /// None was found. There may be one all the same.
+    /// No assignment was found. One may exist nevertheless.
     GaveUp(GaveUp),
 }
 
 impl Outcome {
-    /// The assignment, if there is one.
+    /// Returns the assignment, if one was found.
     pub fn assignment(self) -> Option<Vec<bool>> {
         match self {
             Self::Solved(solution) => Some(solution.assignment),
@@ -50,43 +50,46 @@ impl Outcome {
     }
 }
 
-/// A formula solved.
+/// A solution of a formula.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Solution {
-    /// A value for each variable, checked against every clause.
+    /// The value of each variable, checked against every clause.
     pub assignment: Vec<bool>,
-    /// Variables flipped.
+    /// The number of flips.
     pub flips: u64,
-    /// Passes of survey propagation.
+    /// The number of sweeps of survey propagation.
     pub sweeps: u64,
 }
 
-/// A formula not solved.
+/// The state in which the solver gave up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GaveUp {
-    /// Why.
+    /// The reason.
     pub why: Why,
-    /// The fewest clauses that were unsatisfied at any time that was looked at.
+    /// The fewest unsatisfied clauses at any check of the progress.
     pub fewest: usize,
-    /// Variables flipped.
+    /// The number of flips.
     pub flips: u64,
-    /// Passes of survey propagation.
+    /// The number of sweeps of survey propagation.
     pub sweeps: u64,
 }
 
-/// Looks for an assignment that satisfies every clause.
+/// Searches for an assignment that satisfies every clause.
 ///
 /// # Panics
-/// If `start` or `lean` has not a value for each variable.
+/// Panics if `start` or `lean` does not have one value per variable.
 pub fn solve(formula: &Formula, settings: &Settings<'_>, watch: &Watch<'_>) -> Outcome {
     let vars = formula.vars() as usize;
-    assert!(settings.start.is_none_or(|start| start.len() == vars), "a value for every variable");
+    assert!(
+        settings.start.is_none_or(|start| start.len() == vars),
+        "the start needs one value per variable"
+    );
     assert!(
         settings.lean.is_none_or(|lean| lean.towards.len() == vars),
-        "a lean for every variable"
+        "the lean needs one value per variable"
     );
     let mut meter = Meter::new(watch, settings.flips, settings.sweeps);
-    match simplified(formula, settings, &mut meter) {
+    match solve_simplified(formula, settings, &mut meter) {
         Ok(Some(assignment)) if formula.unsatisfied(&assignment) == 0 => {
             let (flips, sweeps) = (meter.progress.flips, meter.progress.sweeps);
             Outcome::Solved(Solution { assignment, flips, sweeps })
@@ -100,43 +103,44 @@ pub fn solve(formula: &Formula, settings: &Settings<'_>, watch: &Watch<'_>) -> O
     }
 }
 
-/// Solves what is left when clauses of one literal have had their way and variables without
-/// a clause are left out: formulas from files have such, random ones seldom.
-fn simplified(
+/// Propagates unit clauses, leaves out unused variables and solves the residual formula. Formulas from files often
+/// have unit clauses and unused variables, random formulas rarely.
+fn solve_simplified(
     formula: &Formula,
     settings: &Settings<'_>,
     meter: &mut Meter<'_>,
 ) -> Result<Option<Vec<bool>>, Why> {
-    let unit = (0..formula.clauses()).any(|clause| formula.clause(clause).len() == 1);
-    if !unit && formula.vars() as usize <= formula.literals() {
+    let has_units = (0..formula.clauses()).any(|clause| formula.clause(clause).len() == 1);
+    if !has_units && formula.vars() as usize <= formula.literals() {
         return search(formula, settings, meter);
     }
-    let (used, names) = rename(formula, |_| true, |_| true);
+    let (used, used_vars) = restrict(formula, |_| true, |_| true);
     let occurrences = Occurrences::of(&used);
     let mut partial = Partial::new(&used, &occurrences);
-    // A contradiction here means that there is no solution. Not being one to say so, the solver
-    // looks for one until its budget is spent.
+    // A contradiction here means that there is no solution. The solver never reports that; it searches until its
+    // budget is spent.
     let contradiction = !partial.propagate();
-    let (open, open_names) =
-        if contradiction { rename(&used, |_| true, |_| true) } else { partial.residual() };
-    let whole: Vec<usize> = open_names.iter().map(|name| names[*name as usize] as usize).collect();
+    let (residual, residual_vars) =
+        if contradiction { restrict(&used, |_| true, |_| true) } else { partial.residual() };
+    let original: Vec<usize> =
+        residual_vars.iter().map(|variable| used_vars[*variable as usize] as usize).collect();
     let start: Option<Vec<bool>> =
-        settings.start.map(|start| whole.iter().map(|at| start[*at]).collect());
+        settings.start.map(|start| original.iter().map(|at| start[*at]).collect());
     let towards: Option<Vec<i8>> =
-        settings.lean.map(|lean| whole.iter().map(|at| lean.towards[*at]).collect());
+        settings.lean.map(|lean| original.iter().map(|at| lean.towards[*at]).collect());
     let lean = settings.lean.and_then(|lean| Some(Lean { towards: towards.as_deref()?, ..lean }));
     let inner = Settings { start: start.as_deref(), lean, ..*settings };
-    let Some(found) = search(&open, &inner, meter)? else { return Ok(None) };
+    let Some(found) = search(&residual, &inner, meter)? else { return Ok(None) };
     let mut all = match settings.start {
         Some(start) => start.to_vec(),
         None => vec![false; formula.vars() as usize],
     };
-    for (at, name) in names.iter().enumerate() {
+    for (at, variable) in used_vars.iter().enumerate() {
         if let Some(value) = partial.value(at) {
-            all[*name as usize] = value;
+            all[*variable as usize] = value;
         }
     }
-    whole.into_iter().zip(found).for_each(|(at, value)| all[at] = value);
+    original.into_iter().zip(found).for_each(|(at, value)| all[at] = value);
     Ok(Some(all))
 }
 
@@ -150,30 +154,30 @@ fn search(
     let occurrences = Occurrences::of(formula);
     let mut rng = Rng::new(settings.seed, 0);
     let mut walk = Walk::new(formula, &occurrences);
-    let coins = || (0..formula.vars()).map(|_| rng.coin()).collect();
-    walk.start(settings.start.map_or_else(coins, <[bool]>::to_vec));
+    let random = || (0..formula.vars()).map(|_| rng.coin()).collect();
+    walk.start(settings.start.map_or_else(random, <[bool]>::to_vec));
     if walk.run(&weights, settings.lean, plan.opening, &mut rng, meter)? {
         return Ok(Some(walk.into_values()));
     }
-    let surveyed = formula.longest() <= MAX_CLAUSE && formula.nae_clauses() == 0;
-    let mut surveys = plan.surveys.iter().filter(|_| surveyed).cycle();
-    while let Some(how) = surveys.next()
+    let can_survey = formula.max_length() <= MAX_CLAUSE && formula.nae_clauses() == 0;
+    let mut surveys = plan.surveys.iter().filter(|_| can_survey).cycle();
+    while let Some(decimation) = surveys.next()
         && meter.sweeps_left() > 0
         && meter.flips_left() > 0
     {
         let mut survey = Survey::new(formula, &occurrences, &mut rng);
-        let end = survey.run(*how, meter)?;
-        let mut values = survey.suggestion(&mut rng);
-        if end == End::Silent && finish(&survey, &mut values, &weights, &mut rng, meter)? {
+        let end = survey.run(*decimation, meter)?;
+        let mut values = survey.assignment(&mut rng);
+        if end == End::Trivial && solve_residual(&survey, &mut values, &weights, &mut rng, meter)? {
             return Ok(Some(values));
         }
         walk.start(values);
-        let flips = survey.work / visits(formula);
+        let flips = survey.work / clauses_per_variable(formula);
         if walk.run(&weights, settings.lean, flips.max(1), &mut rng, meter)? {
             return Ok(Some(walk.into_values()));
         }
-        if survey.partial.set() == 0 {
-            // It had nothing to say and would not have more the next time.
+        if survey.partial.assigned() == 0 {
+            // Survey propagation fixed no variable, and a repetition would not either.
             break;
         }
     }
@@ -181,27 +185,29 @@ fn search(
     Ok(found.then(|| walk.into_values()))
 }
 
-/// Walks over what a survey has left. Where it has fixed the right variables that is easy, while a
-/// walk over the whole formula would soon unfix them.
-fn finish(
+/// Runs local search on the residual formula of a survey. This is easy if the survey fixed the right variables,
+/// while local search on the whole formula would soon flip them.
+fn solve_residual(
     survey: &Survey<'_>,
     values: &mut [bool],
     weights: &Weights,
     rng: &mut Rng,
     meter: &mut Meter<'_>,
 ) -> Result<bool, Why> {
-    let (open, names) = survey.partial.residual();
-    let occurrences = Occurrences::of(&open);
-    let mut walk = Walk::new(&open, &occurrences);
-    walk.start(names.iter().map(|name| values[*name as usize]).collect());
-    let flips = survey.work / visits(&open) / 4;
+    let (residual, variables) = survey.partial.residual();
+    let occurrences = Occurrences::of(&residual);
+    let mut walk = Walk::new(&residual, &occurrences);
+    walk.start(variables.iter().map(|variable| values[*variable as usize]).collect());
+    let flips = survey.work / clauses_per_variable(&residual) / 4;
     let found = walk.run(weights, None, flips.max(1), rng, meter)?;
-    names.iter().zip(walk.into_values()).for_each(|(name, value)| values[*name as usize] = value);
+    for (variable, value) in variables.iter().zip(walk.into_values()) {
+        values[*variable as usize] = value;
+    }
     Ok(found)
 }
 
-/// Clauses that a flip visits, on average. Each costs about what a warning does, so a survey's
-/// work divided by this is as many flips as take as long.
-fn visits(formula: &Formula) -> u64 {
+/// Returns the average number of clauses that a flip visits. A visit costs about as much as one update of a warning,
+/// so the work of a survey divided by this number gives the flips that take the same time.
+fn clauses_per_variable(formula: &Formula) -> u64 {
     (formula.literals() as u64 / u64::from(formula.vars().max(1))).max(1)
 }

@@ -1,100 +1,104 @@
-//! Survey propagation: ask the clauses which variables are frozen, fix those, ask again.
+//! Survey propagation: finds the variables that are frozen in most solutions, and fixes them.
 //!
-//! Close to the threshold the solutions lie in clusters. A clause *warns* a variable, with the
-//! share of clusters in which all its other literals are forced to be false, so that this one must
-//! be true. The warning of clause a to variable i is the product over its other variables j of
+//! Close to the threshold the solutions form clusters. The *warning* of a clause to a variable is the fraction of
+//! clusters in which all other literals of the clause are forced to be false, so that this one must be true. The
+//! warning of clause a to variable i is the product over its other variables j of
 //!
 //! ```text
-//!            (1 - O) S                 S  product of (1 - warning) over the other clauses
-//!   q  =  ---------------                 that j helps by the value that helps a
-//!          S + O - O S                 O  the same over the clauses it helps by the other value
+//!            (1 - O) S                 S  product of (1 - warning) over the other clauses that
+//!   q  =  ---------------                 contain the same literal of j as a
+//!          S + O - O S                 O  the same over the clauses that contain its negation
 //! ```
 //!
-//! Warnings are passed until they settle. Then the variables with the strongest bias get their
-//! value, clauses that are down to one literal force theirs, and the warnings settle again on
-//! what is left. In the end either no warning is left to give, which leaves a formula that a
-//! walk solves at once, or a clause has run out of literals: then too the assignment is
-//! a far better place to start a walk from than a random one.
+//! Warnings are updated until they converge. Then *decimation* fixes the variables with the strongest bias, unit
+//! clauses are propagated, and the warnings converge again on the residual formula. This ends in one of two ways.
+//! Either all warnings are trivial, and local search solves the residual formula at once. Or a clause becomes
+//! unsatisfiable; even then the assignment is a far better start for local search than a random one.
 //!
-//! With *backtracking* every so many rounds take back the values that look worst by now instead.
+//! With *backtracking*, a fraction of the rounds unassigns the variables whose values now fit worst.
 //!
 //! Survey propagation is by Braunstein, Mezard and Zecchina (2005), backtracking by Marino, Parisi and
-//! Ricci-Tersenghi (2016). Eight clauses of one length are updated at a time, each
-//! step a loop over eight numbers that compilers turn into vector instructions; they see
-//! each other's old warnings, which does not hurt. Kept for each literal is the product
-//! of (1 - warning) over all its clauses, S times the clause's own factor: that costs one
-//! division in `q` and one to bring the product up to date. Nothing but `+ - * /` on 32-bit floats,
-//! which are the same everywhere.
+//! Ricci-Tersenghi (2016). Here 8 clauses of one length are updated at a time, each step a loop over 8 numbers that
+//! compilers vectorise. The 8 clauses see each other's old warnings, which does not harm convergence. For each
+//! literal the product of (1 - warning) over all its clauses is kept, which is S times the factor of the clause
+//! itself. An update then takes one division for `q` and one to update the product. All operations are `+ - * /` on
+//! 32-bit floats, which give the same result on every machine.
 
 use crate::formula::{Formula, Occurrences};
 use crate::partial::Partial;
 use crate::random::Rng;
 use crate::watch::{Meter, Why};
 
-/// Clauses longer than this are not for survey propagation.
+/// The longest clause that survey propagation supports.
 pub(crate) const MAX_CLAUSE: usize = 8;
 const LANES: usize = 8;
-/// The strongest warning: a product with 1 - 1 in it could not be divided out again.
-const CERTAIN: f32 = 0.999_99;
-/// The smallest product, against underflow.
-const TINY: f32 = 1e-30;
-/// Settled when no warning changes by more.
-const SETTLED: f32 = 0.01;
-/// Sweeps before a round gives up settling.
-const PATIENCE: u32 = 100;
-/// Rounds that may go on without.
-const UNSETTLED: u32 = 12;
-/// Sweeps between two computations of all products from scratch, against rounding errors.
-const RENEW: u32 = 8;
-/// When no warning is stronger, or no bias, what is left is easy.
-const SILENT_WARNING: f32 = 0.04;
-const SILENT_BIAS: f32 = 0.01;
+/// The strongest warning. A warning of 1 would make a product 0, from which no factor can be divided out.
+const MAX_WARNING: f32 = 0.999_99;
+/// The smallest product, to prevent underflow.
+const MIN_PRODUCT: f32 = 1e-30;
+/// The warnings have converged if none changes by more.
+const CONVERGED: f32 = 0.01;
+/// The maximum number of sweeps of a round.
+const MAX_SWEEPS: u32 = 100;
+/// The number of rounds that may fail to converge.
+const MAX_UNCONVERGED: u32 = 12;
+/// The number of sweeps after which all products are recomputed, against rounding errors.
+const RECOMPUTE_INTERVAL: u32 = 8;
+/// If no warning or no bias is stronger, the surveys are trivial and the residual formula is easy.
+const TRIVIAL_WARNING: f32 = 0.04;
+const TRIVIAL_BIAS: f32 = 0.01;
 
-/// How survey propagation decimates.
+/// The parameters of decimation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Decimation {
-    /// The share of all variables that a round fixes.
+    /// The fraction of all variables that a round fixes.
     pub share: f64,
-    /// The share of rounds that take values back.
+    /// The fraction of rounds that backtrack.
     pub back: f64,
 }
 
-/// How it ended.
+/// How a run of survey propagation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// Nothing is left to warn of.
-    Silent,
-    /// A clause has run out of literals.
+    /// All surveys are trivial.
+    Trivial,
+    /// A clause has become unsatisfiable.
     Contradiction,
-    /// The warnings do not settle.
-    Unsettled,
-    /// The sweeps are spent.
+    /// The warnings do not converge.
+    Unconverged,
+    /// All sweeps of the budget are spent.
     Spent,
 }
 
-/// Eight warnings at the same place of eight clauses.
+/// The literals at the same position of 8 clauses, and the warnings to them.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     codes: [u32; LANES],
     warnings: [f32; LANES],
 }
 
-/// The open clauses of one length: that many rows for every eight of them.
+/// The unsatisfied clauses of one length. A block of 8 clauses has one row per literal.
 #[derive(Debug, Default)]
 struct Group {
     rows: Vec<Row>,
-    /// Where in the formula each of them is.
+    /// The position of each literal in the formula.
     edges: Vec<[u32; LANES]>,
-    /// Clauses in the last eight.
+    /// The number of clauses in the last block.
     lanes: usize,
 }
 
 impl Group {
-    /// Adds a clause's literals, of which there are `length`, each with its place in the formula.
-    fn push(&mut self, length: usize, literals: impl Iterator<Item = (u32, u32, f32)>, none: u32) {
+    /// Adds a clause of `length` literals, given as position in the formula, code and warning. `unused` is the code of
+    /// lanes without a clause.
+    fn push(
+        &mut self,
+        length: usize,
+        literals: impl Iterator<Item = (u32, u32, f32)>,
+        unused: u32,
+    ) {
         if self.lanes == LANES || self.rows.is_empty() {
-            // Lanes without a clause warn nobody: the last variable is in no clause.
-            let row = Row { codes: [none; LANES], warnings: [0.0; LANES] };
+            // Lanes without a clause refer to an extra variable that occurs in no clause.
+            let row = Row { codes: [unused; LANES], warnings: [0.0; LANES] };
             self.rows.extend(std::iter::repeat_n(row, length));
             self.edges.extend(std::iter::repeat_n([u32::MAX; LANES], length));
             self.lanes = 0;
@@ -114,21 +118,21 @@ pub(crate) struct Survey<'a> {
     formula: &'a Formula,
     occurrences: &'a Occurrences,
     pub(crate) partial: Partial<'a>,
-    /// One for each literal of the formula.
+    /// The warning to each literal of the formula.
     warnings: Vec<f32>,
-    /// One for each literal of a variable; those of an extra variable stay 1.
+    /// The product of each literal code. Those of the extra variable stay 1.
     products: Vec<f32>,
     groups: [Group; MAX_CLAUSE + 1],
-    /// Warnings updated so far.
+    /// The number of warnings updated so far.
     pub(crate) work: u64,
 }
 
 impl<'a> Survey<'a> {
     pub(crate) fn new(formula: &'a Formula, occurrences: &'a Occurrences, rng: &mut Rng) -> Self {
-        // So few that the products do not underflow, so strong that they differ widely: else
-        // all falls silent where there is much to say.
+        // Few enough that the products do not underflow, and strong enough that they differ widely: otherwise all
+        // warnings vanish even on formulas with frozen variables.
         let warned = 20.0 * formula.vars() as f32 / formula.literals().max(1) as f32;
-        let first = || if rng.unit() < warned { rng.unit() * 0.95 } else { 0.0 };
+        let first = || if rng.unit_f32() < warned { rng.unit_f32() * 0.95 } else { 0.0 };
         Self {
             formula,
             occurrences,
@@ -140,61 +144,65 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Fixes variables until one of the ends is reached.
-    pub(crate) fn run(&mut self, how: Decimation, meter: &mut Meter<'_>) -> Result<End, Why> {
+    /// Fixes variables until the run ends.
+    pub(crate) fn run(
+        &mut self,
+        decimation: Decimation,
+        meter: &mut Meter<'_>,
+    ) -> Result<End, Why> {
         let vars = self.formula.vars() as usize;
-        let step = ((vars as f64 * how.share) as usize).max(1);
-        let mut unsettled = 0;
-        let mut owed = 0.0;
+        let step = ((vars as f64 * decimation.share) as usize).max(1);
+        let mut unconverged = 0;
+        let mut backtracks_due = 0.0;
         loop {
             if !self.partial.propagate() {
                 return Ok(End::Contradiction);
             }
-            let strongest = match self.settle(meter)? {
+            let strongest = match self.converge(meter)? {
                 Some((strongest, true)) => strongest,
                 Some((strongest, false)) => {
-                    unsettled += 1;
-                    if unsettled > UNSETTLED {
-                        return Ok(End::Unsettled);
+                    unconverged += 1;
+                    if unconverged > MAX_UNCONVERGED {
+                        return Ok(End::Unconverged);
                     }
                     strongest
                 }
                 None => return Ok(End::Spent),
             };
-            if strongest < SILENT_WARNING {
-                return Ok(End::Silent);
+            if strongest < TRIVIAL_WARNING {
+                return Ok(End::Trivial);
             }
-            owed += how.back;
-            if owed >= 1.0 && self.partial.set() > 2 * step {
-                owed -= 1.0;
-                self.take_back(step);
+            backtracks_due += decimation.back;
+            if backtracks_due >= 1.0 && self.partial.assigned() > 2 * step {
+                backtracks_due -= 1.0;
+                self.backtrack(step);
             } else if !self.fix(step) {
-                return Ok(End::Silent);
+                return Ok(End::Trivial);
             }
         }
     }
 
-    /// Passes warnings until they settle; the strongest, and whether they did. Nothing if the
-    /// sweeps are spent.
-    fn settle(&mut self, meter: &mut Meter<'_>) -> Result<Option<(f32, bool)>, Why> {
-        self.gather();
+    /// Updates warnings until they converge. Returns the strongest and whether they converged, or `None` if the sweeps
+    /// are spent.
+    fn converge(&mut self, meter: &mut Meter<'_>) -> Result<Option<(f32, bool)>, Why> {
+        self.group_clauses();
         let rows: usize = self.groups.iter().map(|group| group.rows.len()).sum();
-        let mut settled = rows == 0;
-        for sweep in 0..PATIENCE {
-            if settled {
+        let mut converged = rows == 0;
+        for sweep in 0..MAX_SWEEPS {
+            if converged {
                 break;
             }
             if meter.sweeps_left() == 0 {
                 return Ok(None);
             }
-            if sweep % RENEW == 0 {
-                self.renew();
+            if sweep % RECOMPUTE_INTERVAL == 0 {
+                self.recompute_products();
             }
-            settled = self.sweep() < SETTLED;
+            converged = self.sweep() < CONVERGED;
             self.work += (rows * LANES) as u64;
-            meter.swept()?;
+            meter.count_sweep()?;
         }
-        self.renew();
+        self.recompute_products();
         let mut strongest = 0f32;
         for group in &self.groups {
             for (row, edges) in group.rows.iter().zip(&group.edges) {
@@ -206,39 +214,39 @@ impl<'a> Survey<'a> {
                 }
             }
         }
-        Ok(Some((strongest, settled)))
+        Ok(Some((strongest, converged)))
     }
 
-    /// Sorts the open clauses by length.
-    fn gather(&mut self) {
-        let none = 2 * self.formula.vars();
+    /// Groups the unsatisfied clauses by length.
+    fn group_clauses(&mut self) {
+        let unused = 2 * self.formula.vars();
         self.groups.iter_mut().for_each(|group| {
             group.rows.clear();
             group.edges.clear();
         });
         for clause in 0..self.formula.clauses() {
-            let Some(open) = self.partial.open(clause) else { continue };
+            let Some(open) = self.partial.unassigned_literals(clause) else { continue };
             let start = self.formula.start(clause) as u32;
             let literals = (start..).zip(self.formula.clause(clause)).filter_map(|(edge, code)| {
                 let free = self.partial.value((code >> 1) as usize).is_none();
                 free.then(|| (edge, *code, self.warnings[edge as usize]))
             });
-            self.groups[usize::from(open)].push(usize::from(open), literals, none);
+            self.groups[usize::from(open)].push(usize::from(open), literals, unused);
         }
     }
 
     /// Computes every product from scratch.
-    fn renew(&mut self) {
+    fn recompute_products(&mut self) {
         self.products.fill(1.0);
         for row in self.groups.iter().flat_map(|group| &group.rows) {
             for (code, warning) in row.codes.iter().zip(&row.warnings) {
                 let product = &mut self.products[*code as usize];
-                *product = (*product * (1.0 - warning)).max(TINY);
+                *product = (*product * (1.0 - warning)).max(MIN_PRODUCT);
             }
         }
     }
 
-    /// Passes every warning once; the greatest change.
+    /// Updates every warning once. Returns the greatest change.
     fn sweep(&mut self) -> f32 {
         let mut change = 0f32;
         let products = &mut self.products[..];
@@ -252,40 +260,40 @@ impl<'a> Survey<'a> {
                 6 => sweep::<6>(rows, products),
                 7 => sweep::<7>(rows, products),
                 8 => sweep::<8>(rows, products),
-                // Propagation leaves none of these open.
+                // Unit propagation leaves no unsatisfied clause of these lengths.
                 _ => 0.0,
             });
         }
         change
     }
 
-    /// How much more of the clusters have the variable true than false.
+    /// Returns the fraction of clusters that force the variable true minus the fraction that force it false.
     fn bias(&self, variable: usize) -> f32 {
-        lean(self.products[2 * variable], self.products[2 * variable + 1])
+        bias(self.products[2 * variable], self.products[2 * variable + 1])
     }
 
-    /// The values so far; for the others what they lean to, or a coin.
-    pub(crate) fn suggestion(&self, rng: &mut Rng) -> Vec<bool> {
+    /// Returns the assigned values. Other variables get the value of their bias, or a random one.
+    pub(crate) fn assignment(&self, rng: &mut Rng) -> Vec<bool> {
         let value = |variable| {
             self.partial.value(variable).unwrap_or_else(|| {
                 let bias = self.bias(variable);
-                if bias.abs() > SILENT_BIAS { bias > 0.0 } else { rng.coin() }
+                if bias.abs() > TRIVIAL_BIAS { bias > 0.0 } else { rng.coin() }
             })
         };
         (0..self.formula.vars() as usize).map(value).collect()
     }
 
-    /// Gives the variables of the strongest bias their value; false if none has any.
+    /// Assigns the variables with the strongest bias. Returns false if no variable has a bias.
     fn fix(&mut self, step: usize) -> bool {
         let free = (0..self.formula.vars()).filter(|at| self.partial.value(*at as usize).is_none());
         let mut ranked: Vec<(f32, u32)> =
             free.map(|variable| (self.bias(variable as usize), variable)).collect();
         ranked.sort_unstable_by(|a, b| b.0.abs().total_cmp(&a.0.abs()).then(a.1.cmp(&b.1)));
-        if ranked.first().is_none_or(|(bias, _)| bias.abs() < SILENT_BIAS) {
+        if ranked.first().is_none_or(|(bias, _)| bias.abs() < TRIVIAL_BIAS) {
             return false;
         }
         for (bias, variable) in ranked.into_iter().take(step) {
-            // Those before it may have forced it, or come to a contradiction.
+            // Propagation of earlier ones may have assigned it.
             if self.partial.value(variable as usize).is_none() {
                 self.partial.assign(2 * variable + u32::from(bias < 0.0));
                 if !self.partial.propagate() {
@@ -296,8 +304,8 @@ impl<'a> Survey<'a> {
         true
     }
 
-    /// Takes back the values that the clauses now warn against most, or hold to least.
-    fn take_back(&mut self, step: usize) {
+    /// Unassigns the variables whose values agree least with the current warnings.
+    fn backtrack(&mut self, step: usize) {
         let mut ranked: Vec<(f32, u32)> = (0..self.formula.vars())
             .filter_map(|variable| {
                 let value = self.partial.value(variable as usize)?;
@@ -307,28 +315,28 @@ impl<'a> Survey<'a> {
             .collect();
         ranked.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         for (_, variable) in ranked.into_iter().take(step) {
-            self.partial.release(variable as usize);
+            self.partial.unassign(variable as usize);
         }
     }
 
-    /// The bias that a variable with a value would have without it.
+    /// Returns the bias that an assigned variable would have if it were unassigned.
     fn bias_if_free(&self, variable: u32) -> f32 {
         let value = self.partial.value(variable as usize);
         let product = |code: u32| {
             let own = u8::from(value == Some(code & 1 == 0));
-            let open = |clause: &&u32| self.partial.satisfied_by(**clause as usize) == own;
+            let open = |clause: &&u32| self.partial.true_literals(**clause as usize) == own;
             let clauses = self.occurrences.of_literal(code).iter().filter(open);
             clauses.fold(1f32, |product, clause| {
                 let warning = self.warning_if_free(*clause as usize, variable);
-                (product * (1.0 - warning)).max(TINY)
+                (product * (1.0 - warning)).max(MIN_PRODUCT)
             })
         };
-        lean(product(2 * variable), product(2 * variable + 1))
+        bias(product(2 * variable), product(2 * variable + 1))
     }
 
-    /// The warning of a clause to a variable, whose own literal is all that may satisfy it.
+    /// Returns the warning of a clause to a variable whose own literal is the only one that may satisfy the clause.
     fn warning_if_free(&self, clause: usize, variable: u32) -> f32 {
-        let active = self.partial.open(clause).is_some();
+        let active = self.partial.unassigned_literals(clause).is_some();
         let start = self.formula.start(clause);
         let others = self.formula.clause(clause).iter().enumerate();
         let free = others.filter(|(_, code)| {
@@ -341,25 +349,27 @@ impl<'a> Survey<'a> {
             let opposite = self.products[(code ^ 1) as usize];
             product * forced(same, opposite, 1.0 - own)
         });
-        warning.min(CERTAIN)
+        warning.min(MAX_WARNING)
     }
 }
 
-/// The share of clusters that force a literal false, of which `same` and `opposite` are the
-/// products, `own` being the factor in `same` of the clause that asks.
+/// Returns the fraction of clusters that force a literal to be false. `same` and `opposite` are the products of the
+/// literal and of its negation, `own` is the factor of the warning clause in `same`.
 #[inline(always)]
 fn forced(same: f32, opposite: f32, own: f32) -> f32 {
     let forced = (1.0 - opposite) * same;
     forced / (forced + opposite * own)
 }
 
-/// The share of clusters that force a variable true, less those that force it false.
-fn lean(same: f32, opposite: f32) -> f32 {
-    let (yes, no, free) = ((1.0 - same) * opposite, (1.0 - opposite) * same, same * opposite);
-    (yes - no) / (yes + no + free)
+/// Returns the fraction of clusters that force a variable true minus the fraction that force it false, given the
+/// products of its two literals.
+fn bias(same: f32, opposite: f32) -> f32 {
+    let (forced_true, forced_false, free) =
+        ((1.0 - same) * opposite, (1.0 - opposite) * same, same * opposite);
+    (forced_true - forced_false) / (forced_true + forced_false + free)
 }
 
-/// Passes every warning of the clauses of `L` literals; the greatest change.
+/// Updates every warning of the clauses of `L` literals. Returns the greatest change.
 fn sweep<const L: usize>(rows: &mut [Row], products: &mut [f32]) -> f32 {
     let mut change = [0f32; LANES];
     for block in rows.as_chunks_mut::<L>().0 {
@@ -376,7 +386,7 @@ fn sweep<const L: usize>(rows: &mut [Row], products: &mut [f32]) -> f32 {
                 q[lane] = forced(same[lane], opposite[lane], 1.0 - row.warnings[lane]);
             }
         }
-        // Products of all the others: of those before, then times those behind.
+        // The product over all other literals: over those before, then times those after.
         let mut others = [[1f32; LANES]; L];
         let mut before = [1f32; LANES];
         for place in 0..L {
@@ -385,18 +395,18 @@ fn sweep<const L: usize>(rows: &mut [Row], products: &mut [f32]) -> f32 {
                 before[lane] *= q[place][lane];
             }
         }
-        let mut behind = [1f32; LANES];
+        let mut after = [1f32; LANES];
         for place in (0..L).rev() {
             for lane in 0..LANES {
-                others[place][lane] *= behind[lane];
-                behind[lane] *= q[place][lane];
+                others[place][lane] *= after[lane];
+                after[lane] *= q[place][lane];
             }
         }
         for (row, others) in block.iter_mut().zip(&others) {
             let mut factor = [0f32; LANES];
             for lane in 0..LANES {
                 let old = row.warnings[lane];
-                let new = if others[lane] < CERTAIN { others[lane] } else { CERTAIN };
+                let new = if others[lane] < MAX_WARNING { others[lane] } else { MAX_WARNING };
                 let moved = (new - old).abs();
                 change[lane] = if moved > change[lane] { moved } else { change[lane] };
                 factor[lane] = (1.0 - new) / (1.0 - old);
@@ -405,7 +415,8 @@ fn sweep<const L: usize>(rows: &mut [Row], products: &mut [f32]) -> f32 {
             for lane in 0..LANES {
                 let product = &mut products[row.codes[lane] as usize];
                 let new = *product * factor[lane];
-                *product = if new < 1.0 { if new > TINY { new } else { TINY } } else { 1.0 };
+                *product =
+                    if new < 1.0 { if new > MIN_PRODUCT { new } else { MIN_PRODUCT } } else { 1.0 };
             }
         }
     }
@@ -418,8 +429,7 @@ mod tests {
     use crate::random::Clauses;
     use crate::watch::Watch;
 
-    /// A warning by the definition: for each other literal, the products over all clauses but
-    /// this one.
+    /// Computes a warning by its definition, from the products over all clauses but this one.
     fn by_definition(formula: &Formula, warnings: &[f32], edge: usize) -> f64 {
         let clause = (0..formula.clauses()).rfind(|at| formula.start(*at) <= edge).unwrap();
         let start = formula.start(clause);
@@ -439,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn settled_warnings_are_those_of_the_definition() {
+    fn converged_warnings_match_the_definition() {
         for (k, density, vars) in [(3, 4.2, 3000), (5, 20.0, 600)] {
             let clauses = (density * f64::from(vars)) as usize;
             let formula = Formula::random(Clauses::Or, k, vars, clauses, 4).unwrap();
@@ -447,11 +457,11 @@ mod tests {
             let mut survey = Survey::new(&formula, &occurrences, &mut Rng::new(1, 0));
             let watch = Watch::default();
             let mut meter = Meter::new(&watch, 0, 1000);
-            let (strongest, settled) = survey.settle(&mut meter).unwrap().unwrap();
-            assert!(settled && strongest > 0.1, "k = {k}: {strongest}");
-            // Go on until nothing moves, which is where definition and sweep must meet.
+            let (strongest, converged) = survey.converge(&mut meter).unwrap().unwrap();
+            assert!(converged && strongest > 0.1, "k = {k}: {strongest}");
+            // Continue to the fixed point, where the definition holds.
             for _ in 0..100 {
-                survey.settle(&mut meter).unwrap();
+                survey.converge(&mut meter).unwrap();
             }
             for edge in (0..formula.literals()).step_by(1 + formula.literals() / 50) {
                 let expected = by_definition(&formula, &survey.warnings, edge);
@@ -462,14 +472,14 @@ mod tests {
     }
 
     #[test]
-    fn every_open_clause_is_in_its_group() {
+    fn every_unsatisfied_clause_is_in_its_group() {
         let mut formula = Formula::random(Clauses::Or, 5, 100, 333, 4).unwrap();
         formula.add(&[1, 2]).unwrap();
         formula.add(&[1, 2, 3, 4, 5, 6, 7, 8]).unwrap();
         let occurrences = Occurrences::of(&formula);
         let mut survey = Survey::new(&formula, &occurrences, &mut Rng::new(1, 0));
         (0..20).for_each(|variable| survey.partial.assign(2 * variable));
-        survey.gather();
+        survey.group_clauses();
         let mut seen = vec![false; formula.literals()];
         for (length, group) in survey.groups.iter().enumerate() {
             assert_eq!(group.rows.len(), group.edges.len());
@@ -488,7 +498,7 @@ mod tests {
         for clause in 0..formula.clauses() {
             for (at, code) in formula.clause(clause).iter().enumerate() {
                 let free = survey.partial.value((code >> 1) as usize).is_none();
-                let expected = survey.partial.open(clause).is_some() && free;
+                let expected = survey.partial.unassigned_literals(clause).is_some() && free;
                 assert_eq!(seen[formula.start(clause) + at], expected);
             }
         }

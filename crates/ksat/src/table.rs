@@ -1,38 +1,38 @@
-//! Which parameters for which formula.
+//! The choice of parameters for a formula.
 
 use crate::formula::{Formula, MAX_LENGTH};
 use crate::rows::ROWS;
 use crate::survey::{Decimation, MAX_CLAUSE};
 
-/// How the weight of a variable in the walk falls with its break.
+/// How the weight of a variable in the local search decreases with its break count.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fall {
-    /// By this factor for each.
+    /// By this factor per broken clause.
     Power(f64),
     /// As 1 / (offset + breaks)^2.
     Square(f64),
 }
 
-/// How to go about a formula.
+/// The parameters of the solver.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plan {
-    /// The weights of the walk.
+    /// The weights of the local search.
     pub fall: Fall,
-    /// Flips of the walk before survey propagation is tried; all of them, if it never is.
+    /// The flips of the local search before survey propagation, or `u64::MAX` for no survey propagation.
     pub opening: u64,
-    /// What to try then, one after the other and again from the first.
+    /// The parameters of the surveys, tried in order and cyclically.
     pub surveys: &'static [Decimation],
 }
 
-/// What was found best for one length of clauses and up to a number of variables: a line of the
-/// table that `lab/ksat` writes.
+/// The best parameters measured for a clause length and up to a number of variables: a row of the table that
+/// `lab/ksat` writes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row {
     pub(crate) k: usize,
     pub(crate) nae: bool,
     pub(crate) vars: u32,
     pub(crate) fall: Fall,
-    /// The load up to which the walk is quicker than survey propagation.
+    /// The load up to which local search is faster than survey propagation.
     pub(crate) easy: f64,
     /// The load from which decimation needs backtracking.
     pub(crate) hard: f64,
@@ -40,27 +40,29 @@ pub(crate) struct Row {
 
 const BACKTRACKING: [Decimation; 2] =
     [Decimation { share: 0.03, back: 0.4 }, Decimation { share: 0.01, back: 0.4 }];
-/// Half as long where it suffices.
-const STRAIGHT_FIRST: [Decimation; 3] =
+/// Tries decimation without backtracking first, which takes half the time where it succeeds.
+const DECIMATION_FIRST: [Decimation; 3] =
     [Decimation { share: 0.025, back: 0.0 }, BACKTRACKING[0], BACKTRACKING[1]];
 
-/// A load of the table is that of a formula with up to one variable less than it takes.
-const ROUNDING: f64 = 0.0025;
+/// The tolerance of a load in the table: the number of variables for a load is rounded.
+const LOAD_TOLERANCE: f64 = 0.0025;
 
 impl Plan {
-    /// What was found best for formulas of this size, load and clause length.
+    /// Returns the best parameters measured for formulas of this size, load and clause length.
     pub fn of(formula: &Formula) -> Self {
         let nae = formula.nae_clauses() > 0;
-        let row = row(formula.usual_length(), nae, formula.vars());
+        let row = row(formula.most_common_length(), nae, formula.vars());
         let load = formula.load();
         let vars = u64::from(formula.vars());
         let opening = match () {
-            // Clauses that share all their variables say nothing new to a survey.
-            () if nae || formula.usual_length() < 3 || formula.longest() > MAX_CLAUSE => u64::MAX,
-            () if load < row.easy + ROUNDING => 2000 * vars,
+            // Survey propagation does not work on NAE clauses, which share all their variables.
+            () if nae || formula.most_common_length() < 3 || formula.max_length() > MAX_CLAUSE => {
+                u64::MAX
+            }
+            () if load < row.easy + LOAD_TOLERANCE => 2000 * vars,
             () => 10 * vars,
         };
-        let surveys = if load < row.hard { &STRAIGHT_FIRST[..] } else { &BACKTRACKING[..] };
+        let surveys = if load < row.hard { &DECIMATION_FIRST[..] } else { &BACKTRACKING[..] };
         Self { fall: row.fall, opening, surveys }
     }
 }
@@ -68,12 +70,12 @@ impl Plan {
 fn row(k: usize, nae: bool, vars: u32) -> Row {
     let k = k.clamp(3, 7);
     let mut rows = ROWS.iter().filter(|row| row.k == k && row.nae == nae);
-    let last = rows.clone().next_back().expect("the table has every length");
+    let last = rows.clone().next_back().expect("the table has rows for every length");
     *rows.find(|row| row.vars >= vars).unwrap_or(last)
 }
 
-/// The clauses per variable past which random formulas of `k` literals a clause have no solution, for
-/// `k` of 3 to 7 (Mertens, Mezard and Zecchina, "Threshold values of random k-SAT from the cavity
+/// Returns the satisfiability threshold in clauses per variable, for `k` of 3 to 7. Large random formulas with more
+/// clauses have no solution (Mertens, Mezard and Zecchina, "Threshold values of random k-SAT from the cavity
 /// method", 2006).
 pub fn threshold(k: usize) -> Option<f64> {
     let known = [4.267, 9.931, 21.117, 43.37, 87.79];
@@ -81,12 +83,11 @@ pub fn threshold(k: usize) -> Option<f64> {
 }
 
 impl Formula {
-    /// How much the clauses ask for, in bits a variable: one of k literals takes the
-    /// share 2^-k of all assignments away, which is -log2(1 - 2^-k) bits. A NAE clause counts as
-    /// its two.
+    /// Returns the load: the information in the clauses, in bits per variable. A clause of k literals excludes the
+    /// fraction 2^-k of all assignments, which is -log2(1 - 2^-k) bits. A NAE clause counts as its two clauses.
     ///
-    /// A random formula of a load near 1 has no solution: the threshold is at 0.822, 0.925, 0.967,
-    /// 0.985 and 0.993 for k of 3 to 7. For a filter made of a solution the load is its efficiency.
+    /// The threshold is at a load of 0.822, 0.925, 0.967, 0.985 and 0.993 for k of 3 to 7. The load of a formula is
+    /// the efficiency of a filter built from its solutions.
     pub fn load(&self) -> f64 {
         let mut count = [0usize; MAX_LENGTH + 1];
         (0..self.clauses()).for_each(|clause| count[self.clause(clause).len()] += 1);
@@ -95,7 +96,8 @@ impl Formula {
     }
 }
 
-/// -log2(1 - 2^-length), by its series: a library's logarithm may differ between machines.
+/// Returns -log2(1 - 2^-length), by its series, because the logarithm of the standard library may differ between
+/// machines.
 fn bits(length: usize) -> f64 {
     let half_power = (0..length).fold(1.0, |power, _| power * 0.5);
     let mut power = 1.0;
@@ -112,7 +114,7 @@ mod tests {
     use crate::random::Clauses;
 
     #[test]
-    fn the_series_is_the_logarithm() {
+    fn the_series_equals_the_logarithm() {
         for length in 1..=20 {
             let exact = -(1.0 - 0.5f64.powi(length as i32)).log2();
             assert!((bits(length) - exact).abs() < 1e-12 * exact.max(1e-3), "{length}");

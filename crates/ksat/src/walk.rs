@@ -1,23 +1,23 @@
-//! Local search: probSAT with every break count at hand.
+//! Local search: probSAT with cached break counts for every variable.
 //!
-//! Take an unsatisfied clause at random, flip one of its variables, and go on until none is
-//! left. The variable is drawn by weights that fall with its *break*: how many clauses would
-//! become unsatisfied, which are those in which it alone is true. Per clause one word
+//! Pick a random unsatisfied clause, flip one of its variables, and repeat until no clause is unsatisfied. The
+//! variable is drawn with weights that decrease with its *break count*: the number of clauses that the flip would
+//! make unsatisfied, which are those whose only true literal is that of the variable. One word per clause
 //!
 //! ```text
-//!   | true literals: 6 bits | xor of their variables: 26 bits |
+//!   | number of true literals: 6 bits | xor of their variables: 26 bits |
 //! ```
 //!
-//! suffices to keep the counts up to date, since the xor of one variable is that variable. A flip
-//! visits the clauses of a variable, k * m / n of them, and does the same few operations for
-//! each, without a branch that the processor could guess wrongly: the counter at the xor's place
-//! is changed by 0 or 1. The place means nothing unless one literal is true; the counters are
-//! padded to a power of two so that it is always within.
+//! is enough to update the break counts, because the xor of one variable is that variable. A flip visits the clauses
+//! of a variable, k * m / n on average for m clauses and n variables, and does the same few operations for each,
+//! without an unpredictable branch: the counter at the index given by the xor changes by 0 or 1. The index is
+//! meaningful only if one literal is true; the counters are padded to a power of two, so that it is always in
+//! bounds.
 //!
-//! probSAT is by Balint and Schoening, "Choosing probability distributions for stochastic local
-//! search and the role of make versus break" (SAT 2012), the xor trick by Balint, Biere, Froehlich and
-//! Schoening (SAT 2014). There the counts are cached for k > 3 only; here the cost of a flip is so
-//! even that it is done for all. How many clauses a flip would *make* plays no part, as in theirs.
+//! probSAT is by Balint and Schoening, "Choosing probability distributions for stochastic local search and the role
+//! of make versus break" (SAT 2012), the xor trick by Balint, Biere, Froehlich and Schoening (SAT 2014). They cache
+//! break counts for k > 3 only; here the counts are cached for all k, because the cost of a flip is nearly constant.
+//! As in their work, the number of clauses that a flip would satisfy is ignored.
 
 use tamis_bits::range::scale;
 
@@ -29,66 +29,66 @@ use crate::watch::{Meter, Why};
 const COUNT_SHIFT: u32 = 26;
 const ONE: u32 = 1 << COUNT_SHIFT;
 
-/// Flips between two looks at the watch: 10 ms where flips are slowest.
-const LOOK: u64 = 1 << 13;
+/// The number of flips between two checks of the deadline: 10 ms where flips are slowest.
+const CHECK_INTERVAL: u64 = 1 << 13;
 
-/// The weight of each break count. Past the end the last one counts.
+/// The weight of each break count. Higher counts have the last weight.
 #[derive(Debug)]
 pub(crate) struct Weights([u64; 32]);
 
 impl Weights {
-    /// Whole numbers, so that sums of them are exact; made by operations that IEEE fixes.
+    /// Computes the weights, as integers so that sums are exact, by operations that IEEE 754 defines exactly.
     pub(crate) fn new(fall: Fall) -> Self {
         const FULL: f64 = (1u64 << 40) as f64;
         let weight = |breaks: usize| match fall {
             Fall::Power(base) => FULL / (0..breaks).fold(1.0, |power, _| power * base),
             Fall::Square(offset) => {
-                let from_zero = 1.0 + breaks as f64 / offset;
-                FULL / (from_zero * from_zero)
+                let ratio = 1.0 + breaks as f64 / offset;
+                FULL / (ratio * ratio)
             }
         };
         Self(std::array::from_fn(|breaks| (weight(breaks) as u64).max(1)))
     }
 
     #[inline]
-    fn of(&self, breaks: u32) -> u64 {
+    fn get(&self, breaks: u32) -> u64 {
         self.0[breaks.min(31) as usize]
     }
 }
 
-/// A preference among assignments.
+/// A bias of the local search towards an assignment.
 #[derive(Clone, Copy, Debug)]
 pub struct Lean<'a> {
-    /// For each variable: towards true if positive, false if negative. Every 8 double the odds
-    /// of a flip that way and halve those of a flip back; 32 is the most that counts.
+    /// The bias of each variable: towards true if positive, towards false if negative. Each step of 8 doubles the
+    /// weight of a flip towards the value and halves that of a flip away from it. The bias is clamped to -32..=32.
     pub towards: &'a [i8],
-    /// For so many flips of each walk over the whole formula; then only satisfying the clauses counts.
+    /// The number of flips of each local search over the whole formula that are biased. Later flips are not.
     pub flips: u64,
 }
 
-/// The greatest lean that counts, in eighths of a doubling.
-const STEEPEST: i8 = 32;
+/// The greatest bias that has an effect, in eighths of a doubling.
+const MAX_LEAN: i8 = 32;
 
-/// Weights are multiplied by `octaves[32 + lean]` and divided by 2^16.
-fn octaves() -> [u64; 2 * STEEPEST as usize + 1] {
+/// Returns the factors of weights: a weight is multiplied by `factors[32 + lean]` and divided by 2^16.
+fn lean_factors() -> [u64; 2 * MAX_LEAN as usize + 1] {
     let eighth = 2f64.sqrt().sqrt().sqrt();
     let power = |steps: usize| (0..steps).fold(1.0, |power, _| power * eighth);
     std::array::from_fn(|at| (4096.0 * power(at)) as u64)
 }
 
-/// An assignment on its way.
+/// The state of a local search.
 #[derive(Debug)]
 pub(crate) struct Walk<'a> {
     formula: &'a Formula,
     occurrences: &'a Occurrences,
     values: Vec<bool>,
-    /// One word a clause, as drawn above.
+    /// One word per clause, as described above.
     states: Vec<u32>,
-    /// How many clauses each variable alone satisfies; padded to a power of two.
+    /// The break count of each variable, padded to a power of two.
     breaks: Vec<u32>,
     unsatisfied: Vec<u32>,
-    /// Where in `unsatisfied` a clause is, if it is there.
-    places: Vec<u32>,
+    /// The position of each unsatisfied clause in `unsatisfied`.
+    positions: Vec<u32>,
 }
 
 impl<'a> Walk<'a> {
@@ -100,11 +100,11 @@ impl<'a> Walk<'a> {
             states: vec![0; formula.clauses()],
             breaks: vec![0; (formula.vars() as usize).next_power_of_two()],
             unsatisfied: Vec::new(),
-            places: vec![0; formula.clauses()],
+            positions: vec![0; formula.clauses()],
         }
     }
 
-    /// Begins anew from `values`.
+    /// Restarts from `values`.
     pub(crate) fn start(&mut self, values: Vec<bool>) {
         self.values = values;
         self.breaks.fill(0);
@@ -119,7 +119,7 @@ impl<'a> Walk<'a> {
             self.states[clause] = state;
             match state >> COUNT_SHIFT {
                 0 => {
-                    self.places[clause] = self.unsatisfied.len() as u32;
+                    self.positions[clause] = self.unsatisfied.len() as u32;
                     self.unsatisfied.push(clause as u32);
                 }
                 1 => self.breaks[(state - ONE) as usize] += 1,
@@ -132,7 +132,8 @@ impl<'a> Walk<'a> {
         self.values
     }
 
-    /// Walks until every clause is satisfied, which is true, or `budget` flips are spent.
+    /// Flips variables until every clause is satisfied or `budget` flips are spent. Returns whether every clause is
+    /// satisfied.
     pub(crate) fn run(
         &mut self,
         weights: &Weights,
@@ -141,32 +142,32 @@ impl<'a> Walk<'a> {
         rng: &mut Rng,
         meter: &mut Meter<'_>,
     ) -> Result<bool, Why> {
-        let octaves = octaves();
+        let factors = lean_factors();
         let budget = budget.min(meter.flips_left());
-        let leaning = lean.map_or(0, |lean| lean.flips.min(budget));
+        let lean_flips = lean.map_or(0, |lean| lean.flips.min(budget));
         let mut spent = 0;
-        meter.flipped(0, self.unsatisfied.len())?;
+        meter.count_flips(0, self.unsatisfied.len())?;
         while spent < budget && !self.unsatisfied.is_empty() {
-            let end = if spent < leaning { leaning } else { budget };
-            let chunk = LOOK.min(end - spent);
+            let end = if spent < lean_flips { lean_flips } else { budget };
+            let chunk = CHECK_INTERVAL.min(end - spent);
             let walked = match lean {
-                Some(lean) if spent < leaning => self.flips(chunk, rng, |walk, variable| {
-                    let mut towards = lean.towards[variable].clamp(-STEEPEST, STEEPEST);
+                Some(lean) if spent < lean_flips => self.flips(chunk, rng, |walk, variable| {
+                    let mut towards = lean.towards[variable].clamp(-MAX_LEAN, MAX_LEAN);
                     if walk.values[variable] {
                         towards = -towards;
                     }
-                    let weight = weights.of(walk.breaks[variable]);
-                    ((weight * octaves[(STEEPEST + towards) as usize]) >> 16).max(1)
+                    let weight = weights.get(walk.breaks[variable]);
+                    ((weight * factors[(MAX_LEAN + towards) as usize]) >> 16).max(1)
                 }),
-                _ => self.flips(chunk, rng, |walk, variable| weights.of(walk.breaks[variable])),
+                _ => self.flips(chunk, rng, |walk, variable| weights.get(walk.breaks[variable])),
             };
             spent += walked;
-            meter.flipped(walked, self.unsatisfied.len())?;
+            meter.count_flips(walked, self.unsatisfied.len())?;
         }
         Ok(self.unsatisfied.is_empty())
     }
 
-    /// So many flips, or as many as it takes; how many they were.
+    /// Makes up to `flips` flips, until every clause is satisfied. Returns the number of flips made.
     #[inline]
     fn flips(&mut self, flips: u64, rng: &mut Rng, weigh: impl Fn(&Self, usize) -> u64) -> u64 {
         let mut sums = [0u64; crate::formula::MAX_LENGTH];
@@ -192,21 +193,21 @@ impl<'a> Walk<'a> {
         let value = &mut self.values[variable as usize];
         *value = !*value;
         let now_true = 2 * variable + u32::from(!*value);
-        let (mut gained, mut lost) = (0, 0);
+        let (mut satisfied, mut broken) = (0, 0);
         let breaks = &mut self.breaks[..];
-        let within = breaks.len() - 1;
+        let mask = breaks.len() - 1;
         for clause in self.occurrences.of_literal(now_true) {
             let state = &mut self.states[*clause as usize];
             let before = *state;
             *state = (before + ONE) ^ variable;
-            breaks[before as usize & within] -= u32::from(before >> COUNT_SHIFT == 1);
+            breaks[before as usize & mask] -= u32::from(before >> COUNT_SHIFT == 1);
             if before >> COUNT_SHIFT == 0 {
-                gained += 1;
-                let place = self.places[*clause as usize];
+                satisfied += 1;
+                let position = self.positions[*clause as usize];
                 let last = self.unsatisfied.pop().unwrap_or_default();
-                if let Some(hole) = self.unsatisfied.get_mut(place as usize) {
+                if let Some(hole) = self.unsatisfied.get_mut(position as usize) {
                     *hole = last;
-                    self.places[last as usize] = place;
+                    self.positions[last as usize] = position;
                 }
             }
         }
@@ -214,14 +215,14 @@ impl<'a> Walk<'a> {
             let state = &mut self.states[*clause as usize];
             let after = (*state - ONE) ^ variable;
             *state = after;
-            breaks[after as usize & within] += u32::from(after >> COUNT_SHIFT == 1);
+            breaks[after as usize & mask] += u32::from(after >> COUNT_SHIFT == 1);
             if after >> COUNT_SHIFT == 0 {
-                lost += 1;
-                self.places[*clause as usize] = self.unsatisfied.len() as u32;
+                broken += 1;
+                self.positions[*clause as usize] = self.unsatisfied.len() as u32;
                 self.unsatisfied.push(*clause);
             }
         }
-        breaks[variable as usize] = breaks[variable as usize] + gained - lost;
+        breaks[variable as usize] = breaks[variable as usize] + satisfied - broken;
     }
 }
 
@@ -231,26 +232,26 @@ mod tests {
     use crate::random::Clauses;
     use crate::watch::Watch;
 
-    /// What the walk keeps is what one would count.
+    /// Checks the state of the search against a recount.
     fn check(walk: &Walk<'_>) {
         let formula = walk.formula;
         let mut breaks = vec![0; walk.breaks.len()];
         let mut unsatisfied = Vec::new();
         for clause in 0..formula.clauses() {
             let holds = |code: &&u32| walk.values[(**code >> 1) as usize] == (**code & 1 == 0);
-            let yes: Vec<u32> =
+            let trues: Vec<u32> =
                 formula.clause(clause).iter().filter(holds).map(|code| code >> 1).collect();
-            let xor = yes.iter().fold(0, |xor, variable| xor ^ variable);
-            assert_eq!(walk.states[clause], ((yes.len() as u32) << COUNT_SHIFT) | xor);
-            match yes[..] {
+            let xor = trues.iter().fold(0, |xor, variable| xor ^ variable);
+            assert_eq!(walk.states[clause], ((trues.len() as u32) << COUNT_SHIFT) | xor);
+            match trues[..] {
                 [] => unsatisfied.push(clause as u32),
                 [only] => breaks[only as usize] += 1,
                 _ => {}
             }
         }
         assert_eq!(walk.breaks, breaks);
-        for (place, clause) in walk.unsatisfied.iter().enumerate() {
-            assert_eq!(walk.places[*clause as usize] as usize, place);
+        for (position, clause) in walk.unsatisfied.iter().enumerate() {
+            assert_eq!(walk.positions[*clause as usize] as usize, position);
         }
         let mut listed = walk.unsatisfied.clone();
         listed.sort_unstable();
@@ -258,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_right_after_any_flips() {
+    fn counts_are_correct_after_flips() {
         let mut formula = Formula::random(Clauses::Or, 5, 60, 800, 1).unwrap();
         for clause in [&[1][..], &[2, -3], &[4, 5, 6, 7, 8, 9, 10, 11, 12]] {
             formula.add(clause).unwrap();
@@ -283,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_fall_and_never_vanish() {
+    fn weights_decrease_and_stay_positive() {
         for fall in [Fall::Power(2.5), Fall::Power(7.0), Fall::Square(0.7)] {
             let Weights(weights) = Weights::new(fall);
             assert_eq!(weights[0], 1 << 40);
@@ -291,8 +292,8 @@ mod tests {
         }
         let Weights(square) = Weights::new(Fall::Square(0.5));
         assert_eq!(square[1], (1u64 << 40) / 9);
-        let octaves = octaves();
-        assert_eq!(octaves[STEEPEST as usize], 1 << 16);
-        assert!((octaves[64] as f64 / octaves[56] as f64 - 2.0).abs() < 1e-3);
+        let factors = lean_factors();
+        assert_eq!(factors[MAX_LEAN as usize], 1 << 16);
+        assert!((factors[64] as f64 / factors[56] as f64 - 2.0).abs() < 1e-3);
     }
 }

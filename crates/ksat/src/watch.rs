@@ -1,17 +1,17 @@
-//! Who may stop the work, and how far it is.
+//! Deadline, cancellation and progress of the solver.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// Why the solver gave up.
+/// The reason why the solver gave up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// The flips are spent.
+    /// All flips of the budget are spent.
     Budget,
     /// The deadline has passed.
     Time,
-    /// Somebody asked it to stop.
+    /// The cancellation flag was set.
     Cancelled,
 }
 
@@ -25,29 +25,29 @@ impl fmt::Display for Why {
     }
 }
 
-/// How far the solver is.
+/// The progress of the solver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Variables flipped by the walk.
+    /// Flips of the local search.
     pub flips: u64,
-    /// Passes over the open clauses by survey propagation.
+    /// Sweeps of survey propagation over the unsatisfied clauses.
     pub sweeps: u64,
-    /// Clauses that are unsatisfied at the moment, as the walk last had it.
+    /// The number of unsatisfied clauses in the local search.
     pub unsatisfied: usize,
-    /// The fewest that any walk has had.
+    /// The fewest unsatisfied clauses so far.
     pub fewest: usize,
 }
 
-/// What may stop the solver early, and who is told how far it is.
+/// A deadline, a cancellation flag and a progress callback.
 ///
-/// None of it changes what the solver does until it is stopped.
+/// None of them changes what the solver does before it stops.
 #[derive(Clone, Copy, Default)]
 pub struct Watch<'a> {
-    /// When to stop.
+    /// The time at which the solver stops.
     pub deadline: Option<Instant>,
-    /// Stop when this becomes true.
+    /// A flag that stops the solver once it is true.
     pub cancel: Option<&'a AtomicBool>,
-    /// Called some hundred times a second.
+    /// A callback that is called about 100 times per second.
     pub progress: Option<&'a dyn Fn(&Progress)>,
 }
 
@@ -60,7 +60,7 @@ impl fmt::Debug for Watch<'_> {
     }
 }
 
-/// What is spent of the budget, under watch.
+/// Counts flips and sweeps against the budget, and checks the [`Watch`].
 #[derive(Debug)]
 pub(crate) struct Meter<'a> {
     watch: &'a Watch<'a>,
@@ -84,24 +84,24 @@ impl<'a> Meter<'a> {
         self.sweeps - self.progress.sweeps
     }
 
-    /// Counts flips, as many as were left or fewer.
-    pub(crate) fn flipped(&mut self, flips: u64, unsatisfied: usize) -> Result<(), Why> {
+    /// Counts flips, at most as many as are left.
+    pub(crate) fn count_flips(&mut self, flips: u64, unsatisfied: usize) -> Result<(), Why> {
         self.progress.flips += flips;
         self.progress.unsatisfied = unsatisfied;
         self.progress.fewest = self.progress.fewest.min(unsatisfied);
-        self.look()
+        self.check()
     }
 
     /// Counts a sweep.
-    pub(crate) fn swept(&mut self) -> Result<(), Why> {
+    pub(crate) fn count_sweep(&mut self) -> Result<(), Why> {
         self.progress.sweeps += 1;
-        self.look()
+        self.check()
     }
 
-    /// Whether to go on.
-    pub(crate) fn look(&self) -> Result<(), Why> {
-        if let Some(tell) = self.watch.progress {
-            tell(&self.progress);
+    /// Reports progress. Returns an error if the solver must stop.
+    pub(crate) fn check(&self) -> Result<(), Why> {
+        if let Some(on_progress) = self.watch.progress {
+            on_progress(&self.progress);
         }
         if self.watch.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
             return Err(Why::Cancelled);

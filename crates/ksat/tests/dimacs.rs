@@ -1,4 +1,4 @@
-//! DIMACS files, good and bad.
+//! Valid and invalid DIMACS files.
 
 use std::io::{self, BufReader, Read};
 
@@ -15,7 +15,7 @@ fn written(formula: &Formula) -> String {
 }
 
 #[test]
-fn what_is_written_is_read_again() {
+fn written_files_are_read_back() {
     for k in 3..=7 {
         let formula = Formula::random(Clauses::Or, k, 50, 300, k as u64).unwrap();
         assert_eq!(read(&written(&formula)).unwrap(), formula);
@@ -29,7 +29,7 @@ fn what_is_written_is_read_again() {
 }
 
 #[test]
-fn forms_that_are_seen_in_the_wild() {
+fn variants_of_the_format_are_read() {
     let formula = Formula::from_clauses([vec![1, -2, 3], vec![-1, 2]]).unwrap();
     for text in [
         "p cnf 3 2\n1 -2 3 0\n-1 2 0\n",
@@ -58,30 +58,30 @@ fn errors_name_the_line() {
         ("p cnf 99999999999999999999999 2\n", format!("line 1: {header}")),
         (
             "p cnf 4000000000 2\n",
-            "line 1: 4000000000 variables are more than the 67108864 that can be solved for".into(),
+            "line 1: 4000000000 variables exceed the maximum of 67108864".into(),
         ),
         ("p cnf 3 1\np cnf 3 1\n", "line 2: a second header".into()),
-        ("p cnf 3 1\n1 2 4 0\n", "line 2: there is no variable 4, only 3".into()),
-        ("p cnf 3 1\n\n1 x 0\n", "line 3: \"x\" is no literal".into()),
-        ("p cnf 3 1\n1 2.5 0\n", "line 2: \"2.5\" is no literal".into()),
-        ("p cnf 3 1\n1 99999999999 0\n", "line 2: \"99999999999\" is no literal".into()),
-        ("p cnf 3 2\n1 0\n0\n", "line 3: a clause that nothing can satisfy".into()),
-        ("p cnf 3 2\n1 0\n2 3", "line 3: the file ends within a clause".into()),
-        ("p cnf 3 2\n1 0\n", "line 3: the file ends after 1 of the 2 promised clauses".into()),
         (
-            "p cnf 3 1\n1 0\n2 0\n",
-            "line 3: more than the 1 clauses that the header promises".into(),
+            "p cnf 3 1\n1 2 4 0\n",
+            "line 2: variable 4 exceeds the 3 variables of the formula".into(),
         ),
+        ("p cnf 3 1\n\n1 x 0\n", "line 3: \"x\" is not a literal".into()),
+        ("p cnf 3 1\n1 2.5 0\n", "line 2: \"2.5\" is not a literal".into()),
+        ("p cnf 3 1\n1 99999999999 0\n", "line 2: \"99999999999\" is not a literal".into()),
+        ("p cnf 3 2\n1 0\n0\n", "line 3: a clause is empty or unsatisfiable".into()),
+        ("p cnf 3 2\n1 0\n2 3", "line 3: the file ends inside a clause".into()),
+        ("p cnf 3 2\n1 0\n", "line 3: the file ends after 1 of 2 clauses".into()),
+        ("p cnf 3 1\n1 0\n2 0\n", "line 3: more clauses than the 1 in the header".into()),
     ] {
         assert_eq!(read(text), Err(expected), "{text:?}");
     }
     let long: String = (1..=64).map(|literal| format!("{literal}\n")).collect();
     let text = format!("p cnf 64 1\n{long}0\n");
-    assert_eq!(read(&text), Err("line 66: a clause of more than 63 literals".into()));
+    assert_eq!(read(&text), Err("line 66: a clause has more than 63 literals".into()));
     assert!(read("p cnf 3 1\n1 2 \u{1f600} 0\n").unwrap_err().starts_with("line 2: "));
 }
 
-/// Bytes without end: the reader must refuse them, not collect them.
+/// Endless input, which the reader must refuse without buffering it.
 struct Endless(&'static [u8], usize);
 
 impl Read for Endless {
@@ -95,12 +95,12 @@ impl Read for Endless {
 }
 
 #[test]
-fn hostile_files_cost_nothing() {
-    // Headers that promise the world.
+fn hostile_files_are_refused_cheaply() {
+    // A header with huge numbers.
     let huge = format!("p cnf 67108864 {}\n1 2 3 0\n", u64::MAX);
-    let expected = format!("line 3: the file ends after 1 of the {} promised clauses", u64::MAX);
+    let expected = format!("line 3: the file ends after 1 of {} clauses", u64::MAX);
     assert_eq!(read(&huge), Err(expected));
-    // A word, a clause, a number that never ends.
+    // Endless tokens, clauses and numbers.
     for (start, endless) in [
         ("p cnf 3 1\n", &b"7"[..]),
         ("p cnf 3 1\n", b"1 "),
@@ -112,7 +112,7 @@ fn hostile_files_cost_nothing() {
         let input = start.as_bytes().chain(Endless(endless, 0));
         assert!(Formula::read(BufReader::new(input)).is_err());
     }
-    // Every cut and every changed byte of a good file is read or refused, never worse.
+    // Truncated files and files with a changed byte are read or refused, without a panic.
     let good = written(&Formula::random(Clauses::Or, 3, 9, 12, 1).unwrap()).into_bytes();
     for at in 0..good.len() {
         let _ = Formula::read(&good[..at]);
@@ -125,14 +125,14 @@ fn hostile_files_cost_nothing() {
 }
 
 #[test]
-fn a_failing_reader_is_told() {
+fn errors_of_the_reader_are_returned() {
     struct Broken;
     impl Read for Broken {
         fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
-            Err(io::Error::other("the disk is on fire"))
+            Err(io::Error::other("read failed"))
         }
     }
     let input = "p cnf 3 2\n1 2 0\n".as_bytes().chain(Broken);
     let error = Formula::read(BufReader::new(input)).unwrap_err();
-    assert_eq!(error.to_string(), "line 3: the disk is on fire");
+    assert_eq!(error.to_string(), "line 3: read failed");
 }

@@ -1,4 +1,4 @@
-//! The solver as its users see it.
+//! Tests of the solver through its public interface.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,14 +22,14 @@ fn must_solve(formula: &Formula, seed: u64) -> Vec<bool> {
     solution.assignment
 }
 
-/// Clauses for each variable, of which random formulas have solutions that are found at once.
+/// Clause lengths, and clauses per variable at which random formulas are solved at once.
 const EASY: [(usize, f64); 5] = [(3, 3.8), (4, 8.4), (5, 17.0), (6, 33.0), (7, 64.0)];
 
 #[test]
 fn random_formulas_below_the_threshold() {
     for (k, density) in EASY {
         for vars in [40, 300, 2000] {
-            // A small one may be unlucky.
+            // Small formulas vary more, so they get fewer clauses.
             let density = if vars == 40 { density * 0.7 } else { density };
             let clauses = (density * f64::from(vars)) as usize;
             for seed in 0..3 {
@@ -50,14 +50,14 @@ fn random_nae_formulas_below_the_threshold() {
             let values = must_solve(&formula, 1);
             let opposite: Vec<bool> = values.iter().map(|value| !value).collect();
             assert_eq!(formula.unsatisfied(&opposite), 0, "NAE solutions come in pairs");
-            // Nor is it hard when nobody says that it is NAE, as in a file.
+            // The same clauses without the NAE mark, as in a file, are solved as well.
             let clauses = formula.iter().map(Iterator::collect::<Vec<i32>>);
             must_solve(&Formula::from_clauses(clauses).unwrap(), 1);
         }
     }
 }
 
-/// Where the walk alone has no hope.
+/// Formulas that local search alone does not solve.
 #[test]
 fn close_to_the_threshold_by_survey_propagation() {
     for (k, vars, density) in [(3, 7800, 4.2), (4, 3400, 9.6), (5, 1600, 19.8), (6, 840, 38.8)] {
@@ -84,7 +84,7 @@ fn planted_formulas() {
         let (formula, hidden) = Formula::planted(kind, k, 500, clauses, 9).unwrap();
         assert_eq!(formula.unsatisfied(&hidden), 0);
         must_solve(&formula, 4);
-        // From the hidden assignment there is nothing to do.
+        // A start from the hidden assignment takes no flips.
         let settings = Settings { start: Some(&hidden), flips: 0, ..Settings::default() };
         let outcome = solve(&formula, &settings, &Watch::default());
         assert_eq!(outcome.assignment(), Some(hidden));
@@ -92,7 +92,7 @@ fn planted_formulas() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_answer_on_any_thread() {
+fn the_same_seed_gives_the_same_answer_on_every_thread() {
     let walked = Formula::random(Clauses::Or, 4, 1000, 8400, 7).unwrap();
     let surveyed = Formula::random(Clauses::Or, 5, 1000, 19_500, 7).unwrap();
     let nae = Formula::random(Clauses::Nae, 5, 500, 3900, 7).unwrap();
@@ -107,9 +107,9 @@ fn the_same_seed_gives_the_same_answer_on_any_thread() {
                 assert_eq!(run.join().unwrap(), first);
             }
         });
-        // Neither does being watched change it.
+        // A deadline, a flag and a callback do not change the answer.
         let seen = Cell::new(0);
-        let tell = |progress: &Progress| {
+        let on_progress = |progress: &Progress| {
             assert!(progress.fewest <= progress.unsatisfied);
             seen.set(seen.get() + 1);
         };
@@ -117,7 +117,7 @@ fn the_same_seed_gives_the_same_answer_on_any_thread() {
         let watch = Watch {
             deadline: Some(Instant::now() + Duration::from_secs(3600)),
             cancel: Some(&cancel),
-            progress: Some(&tell),
+            progress: Some(&on_progress),
         };
         let settings = Settings { seed: 11, ..Settings::default() };
         assert_eq!(solve(formula, &settings, &watch), first);
@@ -125,9 +125,9 @@ fn the_same_seed_gives_the_same_answer_on_any_thread() {
     }
 }
 
-/// What the numbers are must not change with the machine or the compiler: a filter is made of them.
+/// The answers must not depend on the machine or the compiler, because filters are built from them.
 #[test]
-fn the_answers_are_these() {
+fn answers_are_pinned() {
     let digest = |formula: &Formula, opening: u64| {
         let surveys = &[Decimation { share: 0.03, back: 0.4 }];
         let plan = Some(Plan { fall: Fall::Power(4.0), opening, surveys });
@@ -147,18 +147,18 @@ fn the_answers_are_these() {
     assert_eq!(digest(&hard, 1000), (2207, 454, 12_573_611_744_055_325_152));
 }
 
-fn hopeless() -> Formula {
-    // Twice as many clauses as the threshold has room for.
+fn unsatisfiable() -> Formula {
+    // Twice as many clauses as the threshold allows.
     Formula::random(Clauses::Or, 4, 2000, 40_000, 1).unwrap()
 }
 
 #[test]
-fn the_budget_is_kept_to_the_flip() {
-    let formula = hopeless();
+fn the_budget_is_exact() {
+    let formula = unsatisfiable();
     for (flips, sweeps) in [(0, 0), (1, 0), (100_003, 0), (100_003, 7), (1_000_000, 150)] {
         let settings = Settings { flips, sweeps, ..Settings::default() };
         let Outcome::GaveUp(end) = solve(&formula, &settings, &Watch::default()) else {
-            panic!("solved what has no solution");
+            panic!("solved an unsatisfiable formula");
         };
         assert_eq!((end.why, end.flips), (Why::Budget, flips));
         assert!(end.sweeps <= sweeps);
@@ -167,23 +167,23 @@ fn the_budget_is_kept_to_the_flip() {
 }
 
 #[test]
-fn a_deadline_stops_it() {
-    let formula = hopeless();
+fn a_deadline_stops_the_solver() {
+    let formula = unsatisfiable();
     let settings = Settings { flips: u64::MAX, sweeps: u64::MAX, ..Settings::default() };
     let start = Instant::now();
     let watch = Watch { deadline: Some(start + Duration::from_millis(300)), ..Watch::default() };
     let Outcome::GaveUp(end) = solve(&formula, &settings, &watch) else { panic!("solved") };
     assert_eq!(end.why, Why::Time);
     assert!(start.elapsed() < Duration::from_secs(20), "it took {:?}", start.elapsed());
-    // One that has passed already leaves no time for a single flip.
+    // A deadline in the past allows no flip.
     let watch = Watch { deadline: Some(start), ..Watch::default() };
     let Outcome::GaveUp(end) = solve(&formula, &settings, &watch) else { panic!("solved") };
     assert_eq!((end.why, end.flips, end.sweeps), (Why::Time, 0, 0));
 }
 
 #[test]
-fn a_token_cancels_it_from_another_thread() {
-    let formula = hopeless();
+fn another_thread_cancels_the_solver() {
+    let formula = unsatisfiable();
     let cancel = AtomicBool::new(false);
     let settings = Settings { flips: u64::MAX, sweeps: u64::MAX, ..Settings::default() };
     let end = thread::scope(|scope| {
@@ -200,18 +200,19 @@ fn a_token_cancels_it_from_another_thread() {
 }
 
 #[test]
-fn cancelled_within_a_few_thousand_flips_or_one_sweep() {
-    let formula = hopeless();
+fn cancellation_takes_effect_within_8192_flips_or_one_sweep() {
+    let formula = unsatisfiable();
     for after in [1, 20_000, 200_000] {
         let cancel = AtomicBool::new(false);
         let at = Cell::new(None);
-        let tell = |progress: &Progress| {
+        let on_progress = |progress: &Progress| {
             if progress.flips + progress.sweeps >= after && at.get().is_none() {
                 at.set(Some(*progress));
                 cancel.store(true, Ordering::Relaxed);
             }
         };
-        let watch = Watch { cancel: Some(&cancel), progress: Some(&tell), ..Watch::default() };
+        let watch =
+            Watch { cancel: Some(&cancel), progress: Some(&on_progress), ..Watch::default() };
         let outcome = solve(&formula, &Settings::default(), &watch);
         let Outcome::GaveUp(end) = outcome else { panic!("solved") };
         let seen = at.get().unwrap();
@@ -221,8 +222,8 @@ fn cancelled_within_a_few_thousand_flips_or_one_sweep() {
 }
 
 #[test]
-fn the_checker_sees_a_single_wrong_value() {
-    // A chain in which every variable must have its value.
+fn the_checker_finds_a_single_wrong_value() {
+    // A chain of implications that forces every variable.
     let chain = (1..100).map(|at| vec![-at, at + 1]).chain([vec![1]]);
     let formula = Formula::from_clauses(chain).unwrap();
     let values = must_solve(&formula, 0);
@@ -236,10 +237,10 @@ fn the_checker_sees_a_single_wrong_value() {
 
 #[test]
 fn mixed_lengths_units_and_unused_variables() {
-    // No clause, no variable.
+    // No clauses, with and without variables.
     assert_eq!(must_solve(&Formula::new(0).unwrap(), 0), []);
     assert_eq!(must_solve(&Formula::new(3).unwrap(), 0).len(), 3);
-    // Units that leave work to do, over a few of very many variables.
+    // Unit clauses and a residual formula, over few of 2^20 variables.
     let mut formula = Formula::new(1 << 20).unwrap();
     let (inner, _) = Formula::planted(Clauses::Or, 3, 200, 900, 3).unwrap();
     for clause in inner.iter() {
@@ -252,7 +253,7 @@ fn mixed_lengths_units_and_unused_variables() {
     formula.add(&[10, -10]).unwrap();
     let values = must_solve(&formula, 1);
     assert_eq!(&values[6..9], [true, false, true]);
-    // Every length at once.
+    // Many clause lengths.
     let mut mixed = Formula::new(400).unwrap();
     for (length, clauses) in [(1, 3), (2, 80), (3, 600), (4, 400), (7, 900), (12, 500), (63, 20)] {
         let (part, _) = Formula::planted(Clauses::Or, length, 400, clauses, 8).unwrap();
@@ -262,7 +263,7 @@ fn mixed_lengths_units_and_unused_variables() {
 }
 
 #[test]
-fn a_contradiction_is_given_up_not_declared() {
+fn the_solver_gives_up_on_a_contradiction() {
     for clauses in [vec![vec![1], vec![-1]], vec![vec![1], vec![-1, 2], vec![-2]]] {
         let formula = Formula::from_clauses(&clauses).unwrap();
         let settings = Settings { flips: 10_000, ..Settings::default() };
@@ -277,9 +278,9 @@ fn distance(a: &[bool], b: &[bool]) -> usize {
     a.iter().zip(b).filter(|(a, b)| a != b).count()
 }
 
-/// Solutions found by starting and leaning away from the first are further from it than others.
+/// Solutions that were found with a start and a bias away from the first are further from it than others.
 #[test]
-fn leaning_leads_away() {
+fn a_lean_increases_the_distance() {
     let formula = Formula::random(Clauses::Or, 5, 1000, 16_000, 2).unwrap();
     let first = must_solve(&formula, 1);
     let start: Vec<bool> = first.iter().map(|value| !value).collect();
@@ -294,7 +295,7 @@ fn leaning_leads_away() {
         far += distance(&first, &away);
     }
     assert!(far > plain + 6 * 50, "{far} and {plain} of 6000");
-    // The start alone brings it near there, too.
+    // A start from a solution returns that solution.
     let settings = Settings { seed: 9, start: Some(&first), ..Settings::default() };
     assert_eq!(solve(&formula, &settings, &Watch::default()).assignment(), Some(first));
 }

@@ -195,11 +195,11 @@ fn load(args: &DictLoad) -> Result<()> {
 
 fn verify(args: &DictVerify) -> Result<bool> {
     let audit = with(&args.place, |dict| at(&args.place, dict.verify()))?;
-    let (place, keys, ghosts) = (shown(&args.place), audit.keys, audit.ghosts);
+    let (place, keys, stale) = (shown(&args.place), audit.keys, audit.stale);
     if audit.missing > 0 {
         bail!("{place}: the filter denied {} of {keys} keys; it was made anew", audit.missing);
     }
-    output::print(format_args!("{place}: ok, {keys} keys, {ghosts} that only the filter has"))?;
+    output::print(format_args!("{place}: ok, {keys} keys, {stale} that only the filter has"))?;
     Ok(true)
 }
 
@@ -218,7 +218,7 @@ fn stats(args: &DictStats) -> Result<()> {
             "target_fpr": stats.target_fpr,
             "fpr": stats.fpr(),
             "window_fpr": stats.window_fpr(),
-            "window_strangers": stats.window_strangers,
+            "window_strangers": stats.window_negatives,
         });
         object.extend(figures.as_object().cloned().unwrap_or_default());
         let counts = stats.counts.named().map(|(name, count)| (name.to_owned(), count.into()));
@@ -243,7 +243,7 @@ fn table(stats: &Stats, layout: &str, bits: Option<f64>) -> String {
         ("  true positives", counts.true_positives.to_string()),
         ("  false positives", counts.false_positives.to_string()),
         ("rate of these", format!("{} of strangers", rate(stats.fpr()))),
-        ("  lately", format!("{} of {}", rate(stats.window_fpr()), stats.window_strangers)),
+        ("  lately", format!("{} of {}", rate(stats.window_fpr()), stats.window_negatives)),
         ("  asked for", rate(Some(stats.target_fpr))),
         ("repairs", format!("{}, {} by rehashing", counts.repairs, counts.rehashes)),
         ("  left out", format!("{}, {} impossible", counts.postponed, counts.impossible)),

@@ -1,5 +1,4 @@
-//! Everything in memory: the complete dictionary that the filter stands for, and what tests compare
-//! the others with.
+//! A store in memory, for tests and as a reference for the other stores.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, RangeInclusive};
@@ -8,49 +7,61 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::{Change, Entry, Layout, Store};
 use crate::error::Error;
 
-/// A store in memory. Clones are the same store.
+/// A store in memory. Clones share their contents.
+///
+/// # Examples
+///
+/// ```
+/// use tamis::Broom;
+/// use tamis_dictionary::{Dictionary, Layout, Options, store::MemoryStore};
+///
+/// let store = MemoryStore::new(Layout::Secondary);
+/// let dictionary = Dictionary::<Broom, _>::create(store, Options::default())?;
+/// dictionary.put(b"key", b"value")?;
+/// # Ok::<_, tamis_dictionary::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct MemoryStore {
     layout: Layout,
-    inside: Arc<Mutex<Inside>>,
+    inner: Arc<Mutex<Inner>>,
 }
 
 #[derive(Debug, Default)]
-struct Inside {
-    /// In the secondary layout `hi` is 0, so that keys alone decide the order.
+struct Inner {
+    /// In the secondary layout the `hi` of every entry is 0, so that the entries are in key order.
     entries: BTreeMap<(u64, Vec<u8>), Vec<u8>>,
-    /// The secondary layout's.
+    /// Empty in the clustered layout.
     index: BTreeSet<(u64, Vec<u8>)>,
-    notes: BTreeMap<String, Vec<u8>>,
-    claimed: bool,
+    meta: BTreeMap<String, Vec<u8>>,
+    acquired: bool,
 }
 
 impl MemoryStore {
-    /// An empty store.
+    /// Creates an empty store.
     pub fn new(layout: Layout) -> Self {
-        Self { layout, inside: Arc::default() }
+        Self { layout, inner: Arc::default() }
     }
 
-    fn inside(&self) -> MutexGuard<'_, Inside> {
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn place(&self, hi: u64, key: &[u8]) -> (u64, Vec<u8>) {
+    fn entry_key(&self, hi: u64, key: &[u8]) -> (u64, Vec<u8>) {
         let hi = if self.layout == Layout::Clustered { hi } else { 0 };
         (hi, key.to_vec())
     }
 }
 
-impl Inside {
-    fn keys(&self, layout: Layout, range: RangeInclusive<u64>, see: &mut dyn FnMut(&[u8])) {
+impl Inner {
+    fn keys(&self, layout: Layout, range: RangeInclusive<u64>, visit: &mut dyn FnMut(&[u8])) {
         let (start, end) = (range.start(), range.end());
         let from = Bound::Included((*start, Vec::new()));
         let to = end.checked_add(1).map_or(Bound::Unbounded, |end| Bound::Excluded((end, vec![])));
         match layout {
             Layout::Clustered => {
-                self.entries.range((from, to)).for_each(|((_, key), _)| see(key));
+                self.entries.range((from, to)).for_each(|((_, key), _)| visit(key));
             }
-            Layout::Secondary => self.index.range((from, to)).for_each(|(_, key)| see(key)),
+            Layout::Secondary => self.index.range((from, to)).for_each(|(_, key)| visit(key)),
         }
     }
 }
@@ -60,19 +71,19 @@ impl Store for MemoryStore {
         self.layout
     }
 
-    fn claim(&self) -> Result<(), Error> {
-        match std::mem::replace(&mut self.inside().claimed, true) {
+    fn acquire(&self) -> Result<(), Error> {
+        match std::mem::replace(&mut self.lock().acquired, true) {
             true => Err(Error::InUse),
             false => Ok(()),
         }
     }
 
     fn release(&self) {
-        self.inside().claimed = false;
+        self.lock().acquired = false;
     }
 
     fn get(&self, hi: u64, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        Ok(self.inside().entries.get(&self.place(hi, key)).cloned())
+        Ok(self.lock().entries.get(&self.entry_key(hi, key)).cloned())
     }
 
     fn get_or_keys(
@@ -80,59 +91,59 @@ impl Store for MemoryStore {
         hi: u64,
         key: &[u8],
         range: RangeInclusive<u64>,
-        see: &mut dyn FnMut(&[u8]),
+        visit: &mut dyn FnMut(&[u8]),
     ) -> Result<Option<Vec<u8>>, Error> {
-        let inside = self.inside();
-        let value = inside.entries.get(&self.place(hi, key)).cloned();
+        let inner = self.lock();
+        let value = inner.entries.get(&self.entry_key(hi, key)).cloned();
         if value.is_none() {
-            inside.keys(self.layout, range, see);
+            inner.keys(self.layout, range, visit);
         }
         Ok(value)
     }
 
-    fn keys(&self, range: RangeInclusive<u64>, see: &mut dyn FnMut(&[u8])) -> Result<(), Error> {
-        self.inside().keys(self.layout, range, see);
+    fn keys(&self, range: RangeInclusive<u64>, visit: &mut dyn FnMut(&[u8])) -> Result<(), Error> {
+        self.lock().keys(self.layout, range, visit);
         Ok(())
     }
 
-    fn page(&self, after: Option<(u64, &[u8])>, most: usize) -> Result<Vec<Entry>, Error> {
+    fn page(&self, after: Option<(u64, &[u8])>, limit: usize) -> Result<Vec<Entry>, Error> {
         let from = match after {
-            Some((hi, key)) => Bound::Excluded(self.place(hi, key)),
+            Some((hi, key)) => Bound::Excluded(self.entry_key(hi, key)),
             None => Bound::Unbounded,
         };
-        let inside = self.inside();
-        let entries = inside.entries.range((from, Bound::Unbounded)).take(most);
+        let inner = self.lock();
+        let entries = inner.entries.range((from, Bound::Unbounded)).take(limit);
         Ok(entries.map(|((_, key), value)| (key.clone(), value.clone())).collect())
     }
 
     fn apply(&self, changes: &[Change<'_>]) -> Result<Vec<bool>, Error> {
-        let mut inside = self.inside();
+        let mut inner = self.lock();
         let each = changes.iter().map(|change| {
-            let place = self.place(change.hi, change.key);
-            let before = match change.value {
-                Some(value) => inside.entries.insert(place, value.to_vec()),
-                None => inside.entries.remove(&place),
+            let entry_key = self.entry_key(change.hi, change.key);
+            let previous = match change.value {
+                Some(value) => inner.entries.insert(entry_key, value.to_vec()),
+                None => inner.entries.remove(&entry_key),
             };
             if self.layout == Layout::Secondary {
-                let place = (change.hi, change.key.to_vec());
+                let index_key = (change.hi, change.key.to_vec());
                 match change.value {
-                    Some(_) => inside.index.insert(place),
-                    None => inside.index.remove(&place),
+                    Some(_) => inner.index.insert(index_key),
+                    None => inner.index.remove(&index_key),
                 };
             }
-            before.is_some()
+            previous.is_some()
         });
         Ok(each.collect())
     }
 
-    fn note(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
-        Ok(self.inside().notes.get(name).cloned())
+    fn meta(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
+        Ok(self.lock().meta.get(name).cloned())
     }
 
-    fn set_notes(&self, notes: &[(&str, &[u8])]) -> Result<(), Error> {
-        let mut inside = self.inside();
-        for (name, value) in notes {
-            inside.notes.insert((*name).to_owned(), value.to_vec());
+    fn set_meta(&self, records: &[(&str, &[u8])]) -> Result<(), Error> {
+        let mut inner = self.lock();
+        for (name, record) in records {
+            inner.meta.insert((*name).to_owned(), record.to_vec());
         }
         Ok(())
     }

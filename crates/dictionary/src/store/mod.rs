@@ -1,21 +1,29 @@
-//! What keeps the keys and values: the trait, and the stores that there are.
+//! The [`Store`] trait, which keeps keys and values, and its implementations.
 //!
 //! ```text
-//!  clustered    │ hi · key → value │ hi · key → value │ …     neighbours in hash are neighbours here
+//!  clustered    │ hi · key → value │ hi · key → value │ …     entries in hash order
 //!
-//!  secondary    │ key → value │ key → value │ …              in the order of keys
-//!               │ hi · key │ hi · key │ …                    and an index in the order of hashes
+//!  secondary    │ key → value │ key → value │ …              entries in key order
+//!               │ hi · key │ hi · key │ …                    and an index in hash order
 //! ```
 //!
-//! `hi` is half of a key's hash. A filter that let in a stranger asks for the keys of a range of it.
-//! In the clustered layout they lie where the stranger was looked for, and come with the answer; in
-//! the secondary one they are a second access. There, entries come in the order of their keys, unless
-//! the store has no order (Redis), and other programs find them by their keys.
+//! `hi` is one half of a key's hash. To repair a false positive, the filter needs the keys in a range of `hi`.
+//! In the clustered layout they are next to the place where the key was looked up, and one access returns
+//! both; in the secondary layout they take a second access. In exchange the secondary layout keeps entries in
+//! key order (except Redis, whose hashes have no order), and other programs can find a value by its key.
+//!
+//! | store | feature | location | durable when a write returns |
+//! | --- | --- | --- | --- |
+//! | [`MemoryStore`] | | | no |
+//! | `RedbStore` | `redb` (default) | a file | yes |
+//! | `FjallStore` | `fjall` | a folder | yes |
+//! | `RedisStore` | `redis` | a Redis server | as the server is configured |
+//! | `PostgresStore` | `postgres` | a PostgreSQL server | as the server is configured |
 
 #[cfg(feature = "fjall")]
 mod fjall;
+mod location;
 mod memory;
-mod place;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "redb")]
@@ -27,8 +35,8 @@ use std::ops::RangeInclusive;
 
 #[cfg(feature = "fjall")]
 pub use self::fjall::FjallStore;
+pub use self::location::{AnyStore, create, open};
 pub use self::memory::MemoryStore;
-pub use self::place::{AnyStore, create, open};
 #[cfg(feature = "postgres")]
 pub use self::postgres::PostgresStore;
 #[cfg(feature = "redb")]
@@ -37,17 +45,18 @@ pub use self::redb::RedbStore;
 pub use self::redis::RedisStore;
 use crate::error::Error;
 
-/// How entries lie in a store.
+/// The order of the entries in a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Layout {
-    /// In the order of their hashes.
+    /// Entries in the order of their hashes.
     Clustered,
-    /// In the order of their keys, with an index in the order of their hashes.
+    /// Entries in the order of their keys, with an index in the order of their hashes.
     Secondary,
 }
 
 impl Layout {
-    /// Its name on the command line.
+    /// Returns the name, as the command line and the Redis store write it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Clustered => "clustered",
@@ -56,81 +65,113 @@ impl Layout {
     }
 
     #[cfg(feature = "redis")]
-    fn named(name: &[u8]) -> Option<Self> {
+    fn from_name(name: &[u8]) -> Option<Self> {
         [Self::Clustered, Self::Secondary]
             .into_iter()
             .find(|layout| layout.name().as_bytes() == name)
     }
 }
 
-/// One write.
+/// One write of a batch, with the hash of its key.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Change<'a> {
-    /// Half of the key's hash.
+    /// One half of the key's hash.
     pub hi: u64,
     /// The key.
     pub key: &'a [u8],
-    /// Its value from now on; `None` takes it out.
+    /// The new value, or `None` to delete the key.
     pub value: Option<&'a [u8]>,
-    /// The key is surely not in the store: there is no need to look.
-    pub new: bool,
+    /// Whether the key is certainly not in the store, so that the store need not look for it.
+    pub is_new: bool,
+}
+
+impl<'a> Change<'a> {
+    /// Returns a change that sets the value of a key.
+    pub fn put(hi: u64, key: &'a [u8], value: &'a [u8]) -> Self {
+        Self { hi, key, value: Some(value), is_new: false }
+    }
+
+    /// Returns a change that deletes a key.
+    pub fn delete(hi: u64, key: &'a [u8]) -> Self {
+        Self { hi, key, value: None, is_new: false }
+    }
+
+    /// Sets whether the key is certainly not in the store.
+    #[must_use]
+    pub fn with_is_new(self, is_new: bool) -> Self {
+        Self { is_new, ..self }
+    }
 }
 
 /// A key and its value.
 pub type Entry = (Vec<u8>, Vec<u8>);
 
-/// Keeps keys, values, an index by hashes, and a few notes of the dictionary's own.
+/// Keeps keys and values, an index in hash order, and the metadata records of the dictionary.
 ///
-/// Every method is one access. All that [`apply`](Store::apply) is given is done or none of it, and
-/// is durable, as far as the store can be, when it returns.
+/// Each method call is one access. [`apply`](Store::apply) and [`set_meta`](Store::set_meta) are atomic:
+/// they make all of the changes or none. What they have written is durable when they return, as far as the
+/// store supports it.
 pub trait Store: Send + Sync {
-    /// How its entries lie.
+    /// Returns the order of the entries.
     fn layout(&self) -> Layout;
 
-    /// Bytes of the longest key that it takes.
-    fn longest_key(&self) -> usize {
+    /// Returns the greatest supported length of a key in bytes.
+    fn max_key_len(&self) -> usize {
         usize::MAX
     }
 
-    /// Becomes the only writer, or says [`Error::InUse`].
-    fn claim(&self) -> Result<(), Error>;
+    /// Becomes the only writer of the store.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::InUse`] if the store has a writer.
+    fn acquire(&self) -> Result<(), Error>;
 
-    /// Lets another one be the writer.
+    /// Stops being the writer, so that another dictionary can acquire the store.
     fn release(&self);
 
-    /// The key's value.
+    /// Returns the value of a key.
     fn get(&self, hi: u64, key: &[u8]) -> Result<Option<Vec<u8>>, Error>;
 
-    /// The key's value; if there is none, `see` is given the keys of `range`, as the store was
-    /// when it did not find it. Only asked of a clustered store.
+    /// Returns the value of a key. If there is none, calls `visit` with each key whose `hi` is in `range`, in
+    /// the same snapshot of the store in which the key was not found. Called only on clustered stores.
     fn get_or_keys(
         &self,
         hi: u64,
         key: &[u8],
         range: RangeInclusive<u64>,
-        see: &mut dyn FnMut(&[u8]),
+        visit: &mut dyn FnMut(&[u8]),
     ) -> Result<Option<Vec<u8>>, Error>;
 
-    /// Gives `see` all keys whose `hi` lies in `range`, in the order of `hi`.
-    fn keys(&self, range: RangeInclusive<u64>, see: &mut dyn FnMut(&[u8])) -> Result<(), Error>;
+    /// Calls `visit` with each key whose `hi` is in `range`, in the order of `hi`.
+    fn keys(&self, range: RangeInclusive<u64>, visit: &mut dyn FnMut(&[u8])) -> Result<(), Error>;
 
-    /// So many entries after this one, in the store's own order; fewer only at the end.
-    fn page(&self, after: Option<(u64, &[u8])>, most: usize) -> Result<Vec<Entry>, Error>;
+    /// Returns up to `limit` entries after the given `hi` and key, in the store's order. Fewer than `limit`
+    /// entries mean the end of the store.
+    fn page(&self, after: Option<(u64, &[u8])>, limit: usize) -> Result<Vec<Entry>, Error>;
 
-    /// Makes these changes in their order; tells of each whether its key was there before it. Of a
-    /// new key it may say that it was not.
+    /// Applies changes in order. Returns for each whether its key was present before it. For a change with
+    /// `is_new` the answer may be `false` without a check.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::Fenced`] if another dictionary has acquired the store since.
     fn apply(&self, changes: &[Change<'_>]) -> Result<Vec<bool>, Error>;
 
-    /// After this, no change that failed will yet be made by a server that is late.
-    fn settle(&self) -> Result<(), Error> {
+    /// Waits until no change whose `apply` failed can still take effect.
+    ///
+    /// A server may apply a change after the client has lost the connection. Stores without a server need no
+    /// barrier.
+    fn barrier(&self) -> Result<(), Error> {
         Ok(())
     }
 
-    /// A note.
-    fn note(&self, name: &str) -> Result<Option<Vec<u8>>, Error>;
+    /// Returns a metadata record.
+    fn meta(&self, name: &str) -> Result<Option<Vec<u8>>, Error>;
 
-    /// Writes notes, all or none.
-    fn set_notes(&self, notes: &[(&str, &[u8])]) -> Result<(), Error>;
+    /// Writes metadata records, given as names and contents.
+    fn set_meta(&self, records: &[(&str, &[u8])]) -> Result<(), Error>;
 }
 
 impl<S: Store + ?Sized> Store for Box<S> {
@@ -138,12 +179,12 @@ impl<S: Store + ?Sized> Store for Box<S> {
         (**self).layout()
     }
 
-    fn longest_key(&self) -> usize {
-        (**self).longest_key()
+    fn max_key_len(&self) -> usize {
+        (**self).max_key_len()
     }
 
-    fn claim(&self) -> Result<(), Error> {
-        (**self).claim()
+    fn acquire(&self) -> Result<(), Error> {
+        (**self).acquire()
     }
 
     fn release(&self) {
@@ -159,47 +200,47 @@ impl<S: Store + ?Sized> Store for Box<S> {
         hi: u64,
         key: &[u8],
         range: RangeInclusive<u64>,
-        see: &mut dyn FnMut(&[u8]),
+        visit: &mut dyn FnMut(&[u8]),
     ) -> Result<Option<Vec<u8>>, Error> {
-        (**self).get_or_keys(hi, key, range, see)
+        (**self).get_or_keys(hi, key, range, visit)
     }
 
-    fn keys(&self, range: RangeInclusive<u64>, see: &mut dyn FnMut(&[u8])) -> Result<(), Error> {
-        (**self).keys(range, see)
+    fn keys(&self, range: RangeInclusive<u64>, visit: &mut dyn FnMut(&[u8])) -> Result<(), Error> {
+        (**self).keys(range, visit)
     }
 
-    fn page(&self, after: Option<(u64, &[u8])>, most: usize) -> Result<Vec<Entry>, Error> {
-        (**self).page(after, most)
+    fn page(&self, after: Option<(u64, &[u8])>, limit: usize) -> Result<Vec<Entry>, Error> {
+        (**self).page(after, limit)
     }
 
     fn apply(&self, changes: &[Change<'_>]) -> Result<Vec<bool>, Error> {
         (**self).apply(changes)
     }
 
-    fn settle(&self) -> Result<(), Error> {
-        (**self).settle()
+    fn barrier(&self) -> Result<(), Error> {
+        (**self).barrier()
     }
 
-    fn note(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
-        (**self).note(name)
+    fn meta(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
+        (**self).meta(name)
     }
 
-    fn set_notes(&self, notes: &[(&str, &[u8])]) -> Result<(), Error> {
-        (**self).set_notes(notes)
+    fn set_meta(&self, records: &[(&str, &[u8])]) -> Result<(), Error> {
+        (**self).set_meta(records)
     }
 }
 
-/// `hi`, most significant byte first, and the key: sorts as the pair does.
+/// Concatenates `hi` in big-endian bytes and the key. The result sorts by `hi`, then by key.
 #[cfg(any(feature = "redb", feature = "fjall", feature = "redis"))]
-fn joined(hi: u64, key: &[u8]) -> Vec<u8> {
+fn with_hash_prefix(hi: u64, key: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(8 + key.len());
     bytes.extend_from_slice(&hi.to_be_bytes());
     bytes.extend_from_slice(key);
     bytes
 }
 
-/// The key of what [`joined`] made.
+/// Returns the key in the result of [`with_hash_prefix`].
 #[cfg(any(feature = "redb", feature = "fjall", feature = "redis"))]
-fn key_of(joined: &[u8]) -> &[u8] {
-    joined.get(8..).unwrap_or_default()
+fn without_hash_prefix(prefixed: &[u8]) -> &[u8] {
+    prefixed.get(8..).unwrap_or_default()
 }

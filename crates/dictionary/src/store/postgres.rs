@@ -1,21 +1,21 @@
-//! Tables of a PostgreSQL server, by the crate `postgres`.
+//! A store in tables of a PostgreSQL server, by the crate `postgres`.
 //!
 //! ```text
-//!  clustered   NAME         hi bigint · key bytea · value bytea     by hi
+//!  clustered   NAME         hi bigint · key bytea · value bytea     index on hi
 //!
-//!  secondary   NAME         key bytea · value bytea                 by the first bytes of the key
-//!              NAME_index   hi bigint · key bytea                   by hi
+//!  secondary   NAME         key bytea · value bytea                 index on the first 1000 bytes of the key
+//!              NAME_index   hi bigint · key bytea                   index on hi
 //!
-//!  both        NAME_notes   name text · note bytea
+//!  both        NAME_notes   name text · note bytea                  metadata records
 //! ```
 //!
-//! No index is on a whole key, which may be longer than an index takes; on its first 1000 bytes there is one
-//! in the secondary layout, where other programs find a value by its key alone, if they say
+//! No index covers a whole key, because a key may be longer than an index supports. In the secondary layout an
+//! index covers its first 1000 bytes. Other programs find a value by its key with
 //! `substring(key for 1000) = substring(… for 1000) and key = …`.
 //!
-//! One session holds an advisory lock as long as the dictionary is open: a second one is refused. Every
-//! transaction also checks a token among the notes. Whoever opens the dictionary writes a new one, so that
-//! a writer whose session broke, and who does not know it yet, is refused from then on.
+//! One session holds an advisory lock while the dictionary is open; a second dictionary is refused. Every
+//! write transaction also checks a fencing token among the metadata records. Each `acquire` writes a new token,
+//! so a writer whose session broke without its knowledge is refused from then on.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -27,19 +27,33 @@ use postgres::fallible_iterator::FallibleIterator;
 use postgres::types::ToSql;
 use postgres::{Client, Config, NoTls, Statement, Transaction};
 
-use super::place::split_name;
+use super::location::split_name;
 use super::{Change, Entry, Layout, Store};
 use crate::error::Error;
 
-/// A store in two tables, or three.
+/// A store in two or three tables of a PostgreSQL server.
+///
+/// # Examples
+///
+/// ```no_run
+/// use tamis::Broom;
+/// use tamis_dictionary::{Dictionary, Layout, Options, store::PostgresStore};
+///
+/// let location = "postgres://user@localhost/database#stock";
+/// let store = PostgresStore::create(location, Layout::Secondary)?;
+/// let stock = Dictionary::<Broom, _>::create(store, Options::default())?;
+/// stock.put(b"apple", b"3")?;
+/// # Ok::<_, tamis_dictionary::Error>(())
+/// ```
 pub struct PostgresStore {
     config: Config,
     name: String,
     layout: Layout,
-    /// Sessions that nobody uses.
+    /// Sessions that are not in use.
     idle: Mutex<Vec<Session>>,
-    /// The one that holds the lock.
-    claim: Mutex<Option<Session>>,
+    /// The session that holds the advisory lock.
+    lock_session: Mutex<Option<Session>>,
+    /// The fencing token.
     token: Mutex<Vec<u8>>,
 }
 
@@ -52,7 +66,7 @@ impl fmt::Debug for PostgresStore {
     }
 }
 
-/// A connection and what the server has prepared for it.
+/// A connection and its prepared statements.
 struct Session {
     client: Client,
     get: Statement,
@@ -81,14 +95,14 @@ impl Session {
     }
 }
 
-/// What a layout asks the server.
+/// The SQL text of the statements of a layout.
 struct Sql {
     get: String,
     get_or_keys: String,
     keys: String,
-    /// Puts entries of different keys; returns the keys that were there.
+    /// Puts entries of distinct keys. Returns the keys that were present.
     put: String,
-    /// Takes entries out; returns the keys that were there.
+    /// Deletes entries. Returns the keys that were present.
     delete: String,
 }
 
@@ -98,13 +112,15 @@ impl Sql {
             Layout::Clustered => name.to_owned(),
             Layout::Secondary => format!("{name}_index"),
         };
-        // Whether an entry is the one of a row `r`, found by an index.
-        let same = match layout {
+        // Whether table row `t` has the key of `r`, in a form that uses an index.
+        let same_key = match layout {
             Layout::Clustered => "t.hi = r.hi and t.key = r.key".to_owned(),
-            Layout::Secondary => format!("{} = {} and t.key = r.key", head("t.key"), head("r.key")),
+            Layout::Secondary => {
+                format!("{} = {} and t.key = r.key", key_prefix("t.key"), key_prefix("r.key"))
+            }
         };
         let one = "(select $1::bigint hi, $2::bytea as key) r";
-        let get = format!("select value from {name} t, {one} where {same}");
+        let get = format!("select value from {name} t, {one} where {same_key}");
         let keys = format!("select key from {index} where hi between $1 and $2 order by hi");
         let get_or_keys = format!(
             "with hit as materialized ({get})
@@ -120,7 +136,7 @@ impl Sql {
         };
         let put = format!(
             "with r as (select * from unnest($1::bigint[], $2::bytea[], $3::bytea[]) r (hi, key, value)),
-             had as (update {name} t set value = r.value from r where {same} returning t.key),
+             had as (update {name} t set value = r.value from r where {same_key} returning t.key),
              new as (select * from r where key not in (select key from had)),
              put as (insert into {name} select {columns} from new){also}
              select key from had"
@@ -133,7 +149,7 @@ impl Sql {
         };
         let delete = format!(
             "with r as (select * from unnest($1::bigint[], $2::bytea[]) r (hi, key)),
-             had as (delete from {name} t using r where {same} returning t.key){also}
+             had as (delete from {name} t using r where {same_key} returning t.key){also}
              select key from had"
         );
         Self { get, get_or_keys, keys, put, delete }
@@ -141,9 +157,14 @@ impl Sql {
 }
 
 impl PostgresStore {
-    /// New tables at `postgres://USER@HOST/DATABASE#NAME`.
-    pub fn create(place: &str, layout: Layout) -> Result<Self, Error> {
-        let store = Self::at(place, layout)?;
+    /// Creates the tables at `postgres://USER@HOST/DATABASE#NAME`.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::AlreadyExists`] if a table exists, [`Error::Location`] if the name is invalid, and
+    /// errors of the server.
+    pub fn create(location: &str, layout: Layout) -> Result<Self, Error> {
+        let store = Self::new(location, layout)?;
         let name = &store.name;
         let mut client = store.config.connect(NoTls).map_err(failed)?;
         let tables = match layout {
@@ -156,26 +177,31 @@ impl PostgresStore {
                  create index on {name} (({}));
                  create table {name}_index (hi bigint not null, key bytea not null);
                  create index on {name}_index (hi);",
-                head("key")
+                key_prefix("key")
             ),
         };
-        let made = client.batch_execute(&format!(
+        let created = client.batch_execute(&format!(
             "begin;
              {tables}
              create table {name}_notes (name text primary key, note bytea not null);
              commit"
         ));
-        match made {
+        match created {
             Err(error) if error.code() == Some(&postgres::error::SqlState::DUPLICATE_TABLE) => {
-                Err(Error::Exists)
+                Err(Error::AlreadyExists)
             }
-            made => made.map_err(failed).map(|()| store),
+            created => created.map_err(failed).map(|()| store),
         }
     }
 
-    /// Tables that are there.
-    pub fn open(place: &str) -> Result<Self, Error> {
-        let store = Self::at(place, Layout::Clustered)?;
+    /// Opens existing tables.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::NotFound`] if there are no tables of this name, [`Error::Location`] if the name is
+    /// invalid, and errors of the server.
+    pub fn open(location: &str) -> Result<Self, Error> {
+        let store = Self::new(location, Layout::Clustered)?;
         let mut client = store.config.connect(NoTls).map_err(failed)?;
         let found = client.query_one(
             "select to_regclass($1 || '_notes') is not null,
@@ -184,30 +210,33 @@ impl PostgresStore {
         );
         let found = found.map_err(failed)?;
         match (found.get(0), found.get(1)) {
-            (false, _) => Err(Error::Missing),
+            (false, _) => Err(Error::NotFound),
             (true, true) => Ok(store),
             (true, false) => Ok(Self { layout: Layout::Secondary, ..store }),
         }
     }
 
-    fn at(place: &str, layout: Layout) -> Result<Self, Error> {
-        let (address, name) = split_name(place)?;
+    fn new(location: &str, layout: Layout) -> Result<Self, Error> {
+        let (address, name) = split_name(location)?;
         let mut config: Config = address.parse().map_err(failed)?;
         config.connect_timeout(Duration::from_secs(10)).tcp_user_timeout(Duration::from_secs(30));
-        let (idle, claim, token) = Default::default();
-        Ok(Self { config, name: name.to_owned(), layout, idle, claim, token })
+        let (idle, lock_session, token) = Default::default();
+        Ok(Self { config, name: name.to_owned(), layout, idle, lock_session, token })
     }
 
-    fn session(&self) -> Result<Session, Error> {
+    fn connect(&self) -> Result<Session, Error> {
         Session::new(&self.config, &self.name, self.layout).map_err(failed)
     }
 
-    /// Does something with a session of one's own.
-    fn with<T>(&self, work: impl FnOnce(&mut Session) -> Result<T, Error>) -> Result<T, Error> {
+    /// Runs `work` with a session that no other thread uses.
+    fn with_session<T>(
+        &self,
+        work: impl FnOnce(&mut Session) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let idle = lock(&self.idle).pop();
         let mut session = match idle {
             Some(session) if !session.client.is_closed() => session,
-            _ => self.session()?,
+            _ => self.connect()?,
         };
         let done = work(&mut session);
         if !session.client.is_closed() {
@@ -216,13 +245,13 @@ impl PostgresStore {
         done
     }
 
-    /// Does something in a transaction, unless another has taken over.
-    fn fenced<T>(
+    /// Runs `work` in a transaction, after a check of the fencing token.
+    fn fenced_transaction<T>(
         &self,
         work: impl FnOnce(&mut Transaction<'_>, &Statements) -> Result<T, postgres::Error>,
     ) -> Result<T, Error> {
         let token = lock(&self.token).clone();
-        self.with(|session| {
+        self.with_session(|session| {
             let statements =
                 Statements { put: session.put.clone(), delete: session.delete.clone() };
             let fence = session.fence.clone();
@@ -250,13 +279,13 @@ fn failed(error: postgres::Error) -> Error {
     Error::store("postgres", error)
 }
 
-/// The server's integers are signed; this keeps their order.
+/// Converts to the signed integers of the server, in the same order.
 fn signed(hi: u64) -> i64 {
     (hi ^ 1 << 63).cast_signed()
 }
 
-/// As much of a key as an index takes: a page of it must hold three.
-fn head(key: &str) -> String {
+/// Returns the SQL expression of the indexed prefix of a key. A page of an index must hold three of them.
+fn key_prefix(key: &str) -> String {
     format!("substring({key} for 1000)")
 }
 
@@ -269,8 +298,8 @@ impl Store for PostgresStore {
         self.layout
     }
 
-    fn claim(&self) -> Result<(), Error> {
-        let mut session = self.session()?;
+    fn acquire(&self) -> Result<(), Error> {
+        let mut session = self.connect()?;
         let locked = session.client.query_one(
             "select pg_try_advisory_lock(hashtext('tamis dictionary'), hashtext($1))",
             &[&self.name],
@@ -286,19 +315,19 @@ impl Store for PostgresStore {
         );
         session.client.execute(&fence, &[&token]).map_err(failed)?;
         *lock(&self.token) = token;
-        *lock(&self.claim) = Some(session);
+        *lock(&self.lock_session) = Some(session);
         Ok(())
     }
 
     fn release(&self) {
-        // The lock goes with the session, but when the server sees that it has ended.
-        if let Some(mut session) = lock(&self.claim).take() {
+        // The server releases the lock with the session, but possibly late; an explicit unlock is immediate.
+        if let Some(mut session) = lock(&self.lock_session).take() {
             let _ = session.client.batch_execute("select pg_advisory_unlock_all()");
         }
     }
 
     fn get(&self, hi: u64, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        self.with(|session| {
+        self.with_session(|session| {
             let row = session.client.query_opt(&session.get, &[&signed(hi), &key]);
             Ok(row.map_err(failed)?.map(|row| row.get(0)))
         })
@@ -309,15 +338,15 @@ impl Store for PostgresStore {
         hi: u64,
         key: &[u8],
         range: RangeInclusive<u64>,
-        see: &mut dyn FnMut(&[u8]),
+        visit: &mut dyn FnMut(&[u8]),
     ) -> Result<Option<Vec<u8>>, Error> {
         let (from, to) = (signed(*range.start()), signed(*range.end()));
-        self.with(|session| {
+        self.with_session(|session| {
             let rows = session.client.query(&session.get_or_keys, &[&signed(hi), &key, &from, &to]);
             let mut value = None;
             for row in rows.map_err(failed)? {
                 match row.get::<_, Option<&[u8]>>(1) {
-                    Some(key) => see(key),
+                    Some(key) => visit(key),
                     None => value = row.get(0),
                 }
             }
@@ -325,67 +354,69 @@ impl Store for PostgresStore {
         })
     }
 
-    fn keys(&self, range: RangeInclusive<u64>, see: &mut dyn FnMut(&[u8])) -> Result<(), Error> {
+    fn keys(&self, range: RangeInclusive<u64>, visit: &mut dyn FnMut(&[u8])) -> Result<(), Error> {
         let bounds = [signed(*range.start()), signed(*range.end())];
-        self.with(|session| {
+        self.with_session(|session| {
             let rows = session.client.query_raw(&session.keys, bounds.iter());
             let mut rows = rows.map_err(failed)?;
             while let Some(row) = rows.next().map_err(failed)? {
-                see(row.get(0));
+                visit(row.get(0));
             }
             Ok(())
         })
     }
 
-    fn page(&self, after: Option<(u64, &[u8])>, most: usize) -> Result<Vec<Entry>, Error> {
-        let most = i64::try_from(most).unwrap_or(i64::MAX);
+    fn page(&self, after: Option<(u64, &[u8])>, limit: usize) -> Result<Vec<Entry>, Error> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let name = &self.name;
         let after = after.map(|(hi, key)| (signed(hi), key));
         let (first, from) = match self.layout {
             Layout::Clustered => ("hi".to_owned(), "($2, $3)".to_owned()),
-            Layout::Secondary => (head("key"), format!("({}, $2)", head("$2::bytea"))),
+            Layout::Secondary => (key_prefix("key"), format!("({}, $2)", key_prefix("$2::bytea"))),
         };
         let from = after.map_or(String::new(), |_| format!("where ({first}, key) > {from}"));
         let page = format!("select key, value from {name} {from} order by {first}, key limit $1");
-        let mut values: Vec<&(dyn ToSql + Sync)> = vec![&most];
+        let mut values: Vec<&(dyn ToSql + Sync)> = vec![&limit];
         if let Some((hi, key)) = &after {
             match self.layout {
                 Layout::Clustered => values.extend([hi as &(dyn ToSql + Sync), key]),
                 Layout::Secondary => values.push(key),
             }
         }
-        self.with(|session| {
+        self.with_session(|session| {
             let rows = session.client.query(&page, &values).map_err(failed)?;
             Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
         })
     }
 
     fn apply(&self, changes: &[Change<'_>]) -> Result<Vec<bool>, Error> {
-        self.fenced(|transaction, statements| {
-            let mut had = vec![false; changes.len()];
-            let mut run = Run::default();
+        self.fenced_transaction(|transaction, statements| {
+            let mut existed = vec![false; changes.len()];
+            let mut batch = Batch::default();
             for (number, change) in changes.iter().enumerate() {
-                // Within a run the server may choose the order, so each key is there once.
-                if run.numbers.contains_key(change.key) {
-                    run.apply(transaction, statements, &mut had)?;
-                    run = Run::default();
+                // The server may apply a batch in any order, so it contains each key once.
+                if batch.numbers.contains_key(change.key) {
+                    batch.apply(transaction, statements, &mut existed)?;
+                    batch = Batch::default();
                 }
-                run.add(number, change);
+                batch.add(number, change);
             }
-            run.apply(transaction, statements, &mut had)?;
-            Ok(had)
+            batch.apply(transaction, statements, &mut existed)?;
+            Ok(existed)
         })
     }
 
-    fn settle(&self) -> Result<(), Error> {
-        // Whoever holds the old token's row, unheard, has finished when this is done.
+    fn barrier(&self) -> Result<(), Error> {
+        // Each write transaction share-locks the row of the token. The update waits for transactions that
+        // hold the old token; later ones fail the check.
         let mut token = lock(&self.token);
         let fresh = fresh_token();
         let name = &self.name;
         let change =
             format!("update {name}_notes set note = $1 where name = 'fence' and note = $2");
-        let changed = self
-            .with(|session| session.client.execute(&change, &[&fresh, &*token]).map_err(failed))?;
+        let changed = self.with_session(|session| {
+            session.client.execute(&change, &[&fresh, &*token]).map_err(failed)
+        })?;
         if changed == 0 {
             return Err(Error::Fenced);
         }
@@ -393,37 +424,37 @@ impl Store for PostgresStore {
         Ok(())
     }
 
-    fn note(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
+    fn meta(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
         let query = format!("select note from {}_notes where name = $1", self.name);
-        self.with(|session| {
+        self.with_session(|session| {
             let row = session.client.query_opt(&query, &[&name]).map_err(failed)?;
             Ok(row.map(|row| row.get(0)))
         })
     }
 
-    fn set_notes(&self, notes: &[(&str, &[u8])]) -> Result<(), Error> {
+    fn set_meta(&self, records: &[(&str, &[u8])]) -> Result<(), Error> {
         let put = format!(
             "insert into {}_notes values ($1, $2)
              on conflict (name) do update set note = excluded.note",
             self.name
         );
-        self.fenced(|transaction, _| {
-            notes
+        self.fenced_transaction(|transaction, _| {
+            records
                 .iter()
-                .try_for_each(|(name, note)| transaction.execute(&put, &[name, note]).map(drop))
+                .try_for_each(|(name, record)| transaction.execute(&put, &[name, record]).map(drop))
         })
     }
 }
 
-/// Changes of different keys.
+/// Changes of distinct keys.
 #[derive(Default)]
-struct Run<'a> {
+struct Batch<'a> {
     numbers: std::collections::HashMap<&'a [u8], usize>,
     put: (Vec<i64>, Vec<&'a [u8]>, Vec<&'a [u8]>),
     delete: (Vec<i64>, Vec<&'a [u8]>),
 }
 
-impl<'a> Run<'a> {
+impl<'a> Batch<'a> {
     fn add(&mut self, number: usize, change: &Change<'a>) {
         self.numbers.insert(change.key, number);
         match change.value {
@@ -443,7 +474,7 @@ impl<'a> Run<'a> {
         &self,
         transaction: &mut Transaction<'_>,
         statements: &Statements,
-        had: &mut [bool],
+        existed: &mut [bool],
     ) -> Result<(), postgres::Error> {
         let mut found = Vec::new();
         if !self.delete.0.is_empty() {
@@ -455,7 +486,7 @@ impl<'a> Run<'a> {
             found.extend(transaction.query(&statements.put, &[hi, key, value])?);
         }
         for row in found {
-            had[self.numbers[row.get::<_, &[u8]>(0)]] = true;
+            existed[self.numbers[row.get::<_, &[u8]>(0)]] = true;
         }
         Ok(())
     }

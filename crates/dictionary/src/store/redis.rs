@@ -1,26 +1,26 @@
-//! Hashes of a Redis server, by the crate `redis`.
+//! A store in hashes of a Redis server, by the crate `redis`.
 //!
 //! ```text
-//!  clustered   {NAME}:17       a hash: hi · key → value, of all keys whose hi begins with the 16 bits of 17
+//!  clustered   {NAME}:17       a hash: hi · key → value, for all keys whose hi begins with the 16 bits of 17
 //!
 //!  secondary   {NAME}:entries  a hash: key → value
 //!              {NAME}:index    a sorted set: hi · key
 //!
-//!  both        {NAME}:notes    a hash of notes, among them the layout
-//!              {NAME}:fence    who may write
-//!              {NAME}:lease    who is there, for the next 20 seconds
+//!  both        {NAME}:notes    a hash of metadata records, one of them the layout
+//!              {NAME}:fence    the fencing token of the writer
+//!              {NAME}:lease    the token of the open dictionary, expires after 20 s
 //! ```
 //!
-//! In the secondary layout any other program finds a value by its key alone, and a key takes its length
-//! twice. A hash has no order of its own, so entries come in that of the index.
+//! In the secondary layout other programs find a value by its key; each key is stored twice. A hash has no
+//! order, so iteration follows the index.
 //!
-//! Every change is a script, which runs alone and checks the fence first. A thread renews the lease; a
-//! second dictionary is refused while there is one, which after a crash lasts up to 20 seconds. The server
-//! keeps no more than its settings say: without an append-only file that is synced always, it may forget
-//! what it has acknowledged when it crashes.
+//! Every change is a script, which the server runs atomically and which checks the fencing token first. A
+//! thread renews the lease every 5 s. While the lease exists a second dictionary is refused, which after a
+//! crash lasts up to 20 s. Durability depends on the server's configuration: without an append-only file that
+//! is synced on every write, a crash of the server may lose acknowledged writes.
 //!
-//! A bucket of 10^7 keys holds 150 of them, and a repair reads one or two buckets; of the sorted set it
-//! reads what it needs.
+//! With 10^7 keys a bucket holds 150 keys, and a repair reads one or two buckets. In the secondary layout it
+//! reads only the range that it needs.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -35,23 +35,23 @@ use redis::{
     ScriptInvocation,
 };
 
-use super::place::split_name;
-use super::{Change, Entry, Layout, Store, joined, key_of};
+use super::location::split_name;
+use super::{Change, Entry, Layout, Store, with_hash_prefix, without_hash_prefix};
 use crate::error::Error;
 
 const BUCKET_BITS: u32 = 16;
 const LAST_BUCKET: u64 = (1 << BUCKET_BITS) - 1;
-/// Milliseconds.
-const LEASE: u64 = 20_000;
-const RENEWAL: Duration = Duration::from_secs(5);
-/// Buckets asked for at a time.
-const PIPELINE: usize = 256;
-/// Members of the index asked for at a time.
-const PIECE: usize = 10_000;
+/// The lifetime of a lease in milliseconds.
+const LEASE_MS: u64 = 20_000;
+const RENEW_INTERVAL: Duration = Duration::from_secs(5);
+/// The number of buckets read in one request.
+const BUCKETS_PER_REQUEST: usize = 256;
+/// The number of members of the index read in one request.
+const INDEX_PAGE_LEN: usize = 10_000;
 
-/// What a script says if another has taken over.
+/// The answer of a script whose fencing token is out of date.
 const FENCED: i64 = -1;
-/// The value after a `1`, or the keys of some buckets after a `0`.
+/// Returns `1` and the value, or `0` and the keys of a range of buckets.
 const GET_OR_KEYS: &str = "
     local value = redis.call('HGET', KEYS[1] .. ARGV[1], ARGV[2])
     if value then return {'1', value} end
@@ -62,7 +62,8 @@ const GET_OR_KEYS: &str = "
         end
     end
     return found";
-/// Of each change the hash, what to do, the field, the value, and what the index calls it, if there is one.
+/// Applies changes. The arguments of each are the hash, `put` or `delete`, the field, the value, and the member
+/// of the index or an empty string. Returns for each whether the field existed.
 const APPLY: &str = "
     if redis.call('GET', KEYS[1] .. 'fence') ~= ARGV[1] then return {-1} end
     local had, index = {}, KEYS[1] .. 'index'
@@ -78,7 +79,8 @@ const APPLY: &str = "
         had[#had + 1] = before
     end
     return had";
-/// Keys of the index and their values, in turn; at the end also how many entries the index does not name.
+/// Returns keys of the index alternating with their values, and on the last page the number of entries minus
+/// the number of members of the index.
 const PAGE: &str = "
     local index, entries = KEYS[1] .. 'index', KEYS[1] .. 'entries'
     local found = redis.call('ZRANGEBYLEX', index, ARGV[1], '+', 'LIMIT', 0, ARGV[2])
@@ -90,30 +92,45 @@ const PAGE: &str = "
     end
     local ended = #found < tonumber(ARGV[2])
     return {page, ended and redis.call('HLEN', entries) - redis.call('ZCARD', index) or 0}";
-const CLAIM: &str = "
+/// Takes the lease and sets the fencing token, unless a lease exists.
+const ACQUIRE: &str = "
     if redis.call('EXISTS', KEYS[1] .. 'lease') == 1 then return 0 end
     redis.call('SET', KEYS[1] .. 'lease', ARGV[1], 'PX', ARGV[2])
     redis.call('SET', KEYS[1] .. 'fence', ARGV[1])
     return 1";
-/// Also changes the token: what was sent under the old one and comes late is refused.
+/// Renews the lease and replaces the fencing token. A change that was sent with the old token and arrives later
+/// is refused.
 const RENEW: &str = "
     if redis.call('GET', KEYS[1] .. 'fence') ~= ARGV[1] then return -1 end
     redis.call('SET', KEYS[1] .. 'fence', ARGV[3])
     redis.call('SET', KEYS[1] .. 'lease', ARGV[3], 'PX', ARGV[2])
     return 1";
+/// Deletes the lease of a token.
 const RELEASE: &str = "
     if redis.call('GET', KEYS[1] .. 'lease') == ARGV[1] then redis.call('DEL', KEYS[1] .. 'lease') end
     return 1";
 
-/// The note of the layout.
+/// The name of the metadata record of the layout.
 const LAYOUT: &str = "layout";
 
-/// A store in a server's memory.
+/// A store in the memory of a Redis server.
+///
+/// # Examples
+///
+/// ```no_run
+/// use tamis::Broom;
+/// use tamis_dictionary::{Dictionary, Layout, Options, store::RedisStore};
+///
+/// let store = RedisStore::create("redis://localhost/#stock", Layout::Clustered)?;
+/// let stock = Dictionary::<Broom, _>::create(store, Options::default())?;
+/// stock.put(b"apple", b"3")?;
+/// # Ok::<_, tamis_dictionary::Error>(())
+/// ```
 pub struct RedisStore {
     layout: Layout,
-    inside: Arc<Inside>,
-    /// Who renews the lease, and how to stop it.
-    keeper: Mutex<Option<(Sender<()>, JoinHandle<()>)>>,
+    inner: Arc<Inner>,
+    /// The thread that renews the lease, and the channel that stops it.
+    renewer: Mutex<Option<(Sender<()>, JoinHandle<()>)>>,
     get_or_keys: Script,
     apply: Script,
     page: Script,
@@ -122,61 +139,71 @@ pub struct RedisStore {
 impl fmt::Debug for RedisStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisStore")
-            .field("prefix", &self.inside.prefix)
+            .field("prefix", &self.inner.prefix)
             .field("layout", &self.layout)
             .finish_non_exhaustive()
     }
 }
 
-struct Inside {
+struct Inner {
     client: Client,
     prefix: String,
-    /// Connections that nobody uses.
+    /// Connections that are not in use.
     idle: Mutex<Vec<Connection>>,
+    /// The fencing token.
     token: Mutex<String>,
 }
 
 impl RedisStore {
-    /// What will be at `redis://HOST:PORT/NUMBER#NAME`: it is there with the first note.
-    pub fn create(place: &str, layout: Layout) -> Result<Self, Error> {
-        Ok(Self::with(Inside::new(place)?, layout))
+    /// Prepares a store at `redis://HOST:PORT/NUMBER#NAME`. The first write of metadata creates it.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::Location`] if the name is invalid, and errors of the client.
+    pub fn create(location: &str, layout: Layout) -> Result<Self, Error> {
+        Ok(Self::new(Inner::new(location)?, layout))
     }
 
-    /// What is there.
-    pub fn open(place: &str) -> Result<Self, Error> {
-        let inside = Inside::new(place)?;
-        let layout = match inside.note(LAYOUT)? {
-            None => return Err(Error::Missing),
-            Some(name) => Layout::named(&name)
-                .ok_or(Error::Corrupt { what: "the note of its layout names none" })?,
+    /// Opens an existing store.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::NotFound`] if there is no store of this name, [`Error::Location`] if the name is
+    /// invalid, and errors of the server.
+    pub fn open(location: &str) -> Result<Self, Error> {
+        let inner = Inner::new(location)?;
+        let layout = match inner.meta(LAYOUT)? {
+            None => return Err(Error::NotFound),
+            Some(name) => Layout::from_name(&name)
+                .ok_or(Error::Corrupt { what: "the layout record names no layout" })?,
         };
-        Ok(Self::with(inside, layout))
+        Ok(Self::new(inner, layout))
     }
 
-    fn with(inside: Inside, layout: Layout) -> Self {
+    fn new(inner: Inner, layout: Layout) -> Self {
         Self {
             layout,
-            inside: Arc::new(inside),
-            keeper: Mutex::default(),
+            inner: Arc::new(inner),
+            renewer: Mutex::default(),
             get_or_keys: Script::new(GET_OR_KEYS),
             apply: Script::new(APPLY),
             page: Script::new(PAGE),
         }
     }
 
-    /// The hash and the field of an entry.
-    fn place(&self, hi: u64, key: &[u8]) -> (String, Vec<u8>) {
+    /// Returns the hash and the field of an entry.
+    fn entry_key(&self, hi: u64, key: &[u8]) -> (String, Vec<u8>) {
         match self.layout {
-            Layout::Clustered => (bucket(hi).to_string(), joined(hi, key)),
+            Layout::Clustered => (bucket(hi).to_string(), with_hash_prefix(hi, key)),
             Layout::Secondary => ("entries".to_owned(), key.to_vec()),
         }
     }
 
-    /// The keys of the index, some at a time.
-    fn indexed(
+    /// Visits the keys of the index in a range.
+    fn index_keys(
         &self,
         range: &RangeInclusive<u64>,
-        see: &mut dyn FnMut(&[u8]),
+        visit: &mut dyn FnMut(&[u8]),
     ) -> Result<(), Error> {
         let mut from = [b"[", &range.start().to_be_bytes()[..]].concat();
         let to = match range.end().checked_add(1) {
@@ -184,69 +211,72 @@ impl RedisStore {
             None => b"+".to_vec(),
         };
         loop {
-            let mut ask = Cmd::new();
-            ask.arg("ZRANGEBYLEX").arg(self.inside.key("index")).arg(&from).arg(&to);
-            ask.arg("LIMIT").arg(0).arg(PIECE);
-            let found: Vec<Vec<u8>> = self.inside.with(|connection| ask.query(connection))?;
-            found.iter().for_each(|member| see(key_of(member)));
+            let mut command = Cmd::new();
+            command.arg("ZRANGEBYLEX").arg(self.inner.key("index")).arg(&from).arg(&to);
+            command.arg("LIMIT").arg(0).arg(INDEX_PAGE_LEN);
+            let found: Vec<Vec<u8>> =
+                self.inner.with_connection(|connection| command.query(connection))?;
+            found.iter().for_each(|member| visit(without_hash_prefix(member)));
             match found.last() {
-                Some(last) if found.len() == PIECE => from = [b"(", &last[..]].concat(),
+                Some(last) if found.len() == INDEX_PAGE_LEN => from = [b"(", &last[..]].concat(),
                 _ => return Ok(()),
             }
         }
     }
 
-    /// A page of the buckets.
-    fn clustered_page(&self, after: Option<Vec<u8>>, most: usize) -> Result<Vec<Entry>, Error> {
-        let first = after.as_deref().map_or(0, |after| bucket(hi_of(after)));
+    /// Reads a page of entries from the buckets.
+    fn clustered_page(&self, after: Option<Vec<u8>>, limit: usize) -> Result<Vec<Entry>, Error> {
+        let first = after.as_deref().map_or(0, |after| bucket(hash_prefix(after)));
         let mut page = Vec::new();
-        self.each_bucket::<(Vec<u8>, Vec<u8>)>("HGETALL", first..=LAST_BUCKET, |fields| {
+        self.for_each_bucket::<(Vec<u8>, Vec<u8>)>("HGETALL", first..=LAST_BUCKET, |fields| {
             for (field, value) in fields {
-                if after.as_ref().is_none_or(|after| field > *after) && page.len() < most {
-                    page.push((key_of(&field).to_vec(), value));
+                if after.as_ref().is_none_or(|after| field > *after) && page.len() < limit {
+                    page.push((without_hash_prefix(&field).to_vec(), value));
                 }
             }
-            page.len() < most
+            page.len() < limit
         })?;
         Ok(page)
     }
 
-    /// A page of the index, with the values that the entries have.
-    fn secondary_page(&self, after: Option<Vec<u8>>, most: usize) -> Result<Vec<Entry>, Error> {
+    /// Reads a page of the index, with the values of the entries.
+    fn secondary_page(&self, after: Option<Vec<u8>>, limit: usize) -> Result<Vec<Entry>, Error> {
         let from = after.map_or(b"-".to_vec(), |after| [b"(", &after[..]].concat());
         let mut script = self.page.prepare_invoke();
-        script.key(&self.inside.prefix).arg(from).arg(most);
-        let (found, unnamed): (Vec<Option<Vec<u8>>>, i64) =
-            self.inside.with(|connection| script.invoke(connection))?;
+        script.key(&self.inner.prefix).arg(from).arg(limit);
+        let (found, unindexed): (Vec<Option<Vec<u8>>>, i64) =
+            self.inner.with_connection(|connection| script.invoke(connection))?;
         let each = found.as_chunks().0.iter().map(|[key, value]| match (key, value) {
             (Some(key), Some(value)) => Ok((key.clone(), value.clone())),
-            _ => Err(Error::Corrupt { what: "the index names what is no entry" }),
+            _ => Err(Error::Corrupt { what: "the index names a key without an entry" }),
         });
         let page = each.collect::<Result<_, _>>()?;
-        match unnamed {
+        match unindexed {
             0 => Ok(page),
             _ => Err(Error::Corrupt { what: "an entry is not in the index" }),
         }
     }
 
-    /// The fields of buckets, with their values if `command` gives them, a bucket at a time and sorted;
-    /// until `see` has had enough.
-    fn each_bucket<T: FromRedisValue + Ord>(
+    /// Calls `visit` with the sorted fields of each bucket until it returns false. The fields come with their
+    /// values if `command` returns these.
+    fn for_each_bucket<T: FromRedisValue + Ord>(
         &self,
         command: &str,
         buckets: RangeInclusive<u64>,
-        mut see: impl FnMut(Vec<T>) -> bool,
+        mut visit: impl FnMut(Vec<T>) -> bool,
     ) -> Result<(), Error> {
         let all: Vec<u64> = buckets.collect();
-        for some in all.chunks(PIPELINE) {
-            let mut pipeline = Pipeline::with_capacity(some.len());
-            for bucket in some {
-                pipeline.cmd(command).arg(self.inside.key(bucket));
+        for chunk in all.chunks(BUCKETS_PER_REQUEST) {
+            let mut pipeline = Pipeline::with_capacity(chunk.len());
+            for bucket in chunk {
+                pipeline.cmd(command).arg(self.inner.key(bucket));
             }
-            let found = self.inside.with(|connection| pipeline.query::<Vec<Vec<T>>>(connection))?;
+            let found = self
+                .inner
+                .with_connection(|connection| pipeline.query::<Vec<Vec<T>>>(connection))?;
             for mut fields in found {
                 fields.sort_unstable();
-                if !see(fields) {
+                if !visit(fields) {
                     return Ok(());
                 }
             }
@@ -255,26 +285,26 @@ impl RedisStore {
     }
 }
 
-impl Inside {
-    fn new(place: &str) -> Result<Self, Error> {
-        let (address, name) = split_name(place)?;
+impl Inner {
+    fn new(location: &str) -> Result<Self, Error> {
+        let (address, name) = split_name(location)?;
         let client = Client::open(address).map_err(failed)?;
         let (idle, token) = Default::default();
         Ok(Self { client, prefix: format!("{{{name}}}:"), idle, token })
     }
 
-    fn note(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
+    fn meta(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
         let mut get = Cmd::new();
         get.arg("HGET").arg(self.key("notes")).arg(name);
-        self.with(|connection| get.query(connection))
+        self.with_connection(|connection| get.query(connection))
     }
 
     fn key(&self, name: impl fmt::Display) -> String {
         format!("{}{name}", self.prefix)
     }
 
-    /// Does something with a connection of one's own.
-    fn with<T>(
+    /// Runs `work` with a connection that no other thread uses.
+    fn with_connection<T>(
         &self,
         work: impl FnOnce(&mut Connection) -> Result<T, RedisError>,
     ) -> Result<T, Error> {
@@ -282,37 +312,40 @@ impl Inside {
         let mut connection = match idle {
             Some(connection) if connection.is_open() => connection,
             _ => {
-                let wait = Duration::from_secs(10);
-                let connection = self.client.get_connection_with_timeout(wait).map_err(failed)?;
-                // Long enough for a script of the largest batch.
-                let patience = Some(Duration::from_secs(60));
-                connection.set_read_timeout(patience).map_err(failed)?;
-                connection.set_write_timeout(patience).map_err(failed)?;
+                let timeout = Duration::from_secs(10);
+                let connection =
+                    self.client.get_connection_with_timeout(timeout).map_err(failed)?;
+                // Long enough for the script of the largest batch.
+                let timeout = Some(Duration::from_secs(60));
+                connection.set_read_timeout(timeout).map_err(failed)?;
+                connection.set_write_timeout(timeout).map_err(failed)?;
                 connection
             }
         };
-        let done = work(&mut connection);
-        // After a timeout the answer may still come, and would be taken for the next one.
-        if done.as_ref().err().is_none_or(|error| error.code().is_some()) && connection.is_open() {
+        let result = work(&mut connection);
+        // After a timeout the response may still arrive and would be read as that of the next command, so the
+        // connection is dropped.
+        if result.as_ref().err().is_none_or(|error| error.code().is_some()) && connection.is_open()
+        {
             lock(&self.idle).push(connection);
         }
-        done.map_err(failed)
+        result.map_err(failed)
     }
 
     /// Runs [`APPLY`].
-    fn change(&self, script: &ScriptInvocation<'_>) -> Result<Vec<bool>, Error> {
-        let had: Vec<i64> = self.with(|connection| script.invoke(connection))?;
-        match had[..] {
+    fn run_apply(&self, script: &ScriptInvocation<'_>) -> Result<Vec<bool>, Error> {
+        let existed: Vec<i64> = self.with_connection(|connection| script.invoke(connection))?;
+        match existed[..] {
             [FENCED] => Err(Error::Fenced),
-            _ => Ok(had.into_iter().map(|had| had == 1).collect()),
+            _ => Ok(existed.into_iter().map(|existed| existed == 1).collect()),
         }
     }
 
-    /// Runs a script on the token and the lease, with one more token.
-    fn guard(&self, script: &str, token: &str, next: &str) -> Result<i64, Error> {
-        let done = self.with(|connection| {
+    /// Runs a script on the lease and the fencing token, which may replace the token by `next`.
+    fn run_lease_script(&self, script: &str, token: &str, next: &str) -> Result<i64, Error> {
+        let done = self.with_connection(|connection| {
             let script = Script::new(script);
-            script.key(&self.prefix).arg(token).arg(LEASE).arg(next).invoke(connection)
+            script.key(&self.prefix).arg(token).arg(LEASE_MS).arg(next).invoke(connection)
         })?;
         if done == FENCED { Err(Error::Fenced) } else { Ok(done) }
     }
@@ -330,8 +363,8 @@ fn bucket(hi: u64) -> u64 {
     hi >> (64 - BUCKET_BITS)
 }
 
-/// Half of the hash, of what [`joined`] made.
-fn hi_of(field: &[u8]) -> u64 {
+/// Returns `hi` in the result of [`with_hash_prefix`].
+fn hash_prefix(field: &[u8]) -> u64 {
     field.first_chunk().map_or(0, |hi| u64::from_be_bytes(*hi))
 }
 
@@ -344,39 +377,39 @@ impl Store for RedisStore {
         self.layout
     }
 
-    fn claim(&self) -> Result<(), Error> {
+    fn acquire(&self) -> Result<(), Error> {
         let token = fresh_token();
-        if self.inside.guard(CLAIM, &token, "")? == 0 {
+        if self.inner.run_lease_script(ACQUIRE, &token, "")? == 0 {
             return Err(Error::InUse);
         }
-        *lock(&self.inside.token) = token;
+        *lock(&self.inner.token) = token;
         let (stop, stopped) = channel();
-        let inside = Arc::clone(&self.inside);
-        let keeper = thread::spawn(move || {
-            while stopped.recv_timeout(RENEWAL) == Err(RecvTimeoutError::Timeout) {
-                let token = lock(&inside.token);
-                // If it fails there is another time, before the lease ends.
-                let _ = inside.guard(RENEW, &token, &token);
+        let inner = Arc::clone(&self.inner);
+        let renewer = thread::spawn(move || {
+            while stopped.recv_timeout(RENEW_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                let token = lock(&inner.token);
+                // If it fails, the next attempts come before the lease expires.
+                let _ = inner.run_lease_script(RENEW, &token, &token);
             }
         });
-        *lock(&self.keeper) = Some((stop, keeper));
+        *lock(&self.renewer) = Some((stop, renewer));
         Ok(())
     }
 
     fn release(&self) {
-        if let Some((stop, keeper)) = lock(&self.keeper).take() {
+        if let Some((stop, renewer)) = lock(&self.renewer).take() {
             drop(stop);
-            let _ = keeper.join();
+            let _ = renewer.join();
         }
-        let token = lock(&self.inside.token);
-        let _ = self.inside.guard(RELEASE, &token, "");
+        let token = lock(&self.inner.token);
+        let _ = self.inner.run_lease_script(RELEASE, &token, "");
     }
 
     fn get(&self, hi: u64, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        let (hash, field) = self.place(hi, key);
+        let (hash, field) = self.entry_key(hi, key);
         let mut get = Cmd::new();
-        get.arg("HGET").arg(self.inside.key(hash)).arg(field);
-        self.inside.with(|connection| get.query(connection))
+        get.arg("HGET").arg(self.inner.key(hash)).arg(field);
+        self.inner.with_connection(|connection| get.query(connection))
     }
 
     fn get_or_keys(
@@ -384,73 +417,76 @@ impl Store for RedisStore {
         hi: u64,
         key: &[u8],
         range: RangeInclusive<u64>,
-        see: &mut dyn FnMut(&[u8]),
+        visit: &mut dyn FnMut(&[u8]),
     ) -> Result<Option<Vec<u8>>, Error> {
         let mut script = self.get_or_keys.prepare_invoke();
-        script.key(&self.inside.prefix).arg(bucket(hi)).arg(joined(hi, key));
+        script.key(&self.inner.prefix).arg(bucket(hi)).arg(with_hash_prefix(hi, key));
         script.arg(bucket(*range.start())).arg(bucket(*range.end()));
-        let mut found: Vec<Vec<u8>> = self.inside.with(|connection| script.invoke(connection))?;
+        let mut found: Vec<Vec<u8>> =
+            self.inner.with_connection(|connection| script.invoke(connection))?;
         if found.first().is_some_and(|kind| kind == b"1") {
             return Ok(found.pop());
         }
         let fields = found.iter().skip(1);
-        fields.filter(|field| range.contains(&hi_of(field))).for_each(|field| see(key_of(field)));
+        fields
+            .filter(|field| range.contains(&hash_prefix(field)))
+            .for_each(|field| visit(without_hash_prefix(field)));
         Ok(None)
     }
 
-    fn keys(&self, range: RangeInclusive<u64>, see: &mut dyn FnMut(&[u8])) -> Result<(), Error> {
+    fn keys(&self, range: RangeInclusive<u64>, visit: &mut dyn FnMut(&[u8])) -> Result<(), Error> {
         if self.layout == Layout::Secondary {
-            return self.indexed(&range, see);
+            return self.index_keys(&range, visit);
         }
         let buckets = bucket(*range.start())..=bucket(*range.end());
-        self.each_bucket::<Vec<u8>>("HKEYS", buckets, |fields| {
-            let ours = fields.iter().filter(|field| range.contains(&hi_of(field)));
-            ours.for_each(|field| see(key_of(field)));
+        self.for_each_bucket::<Vec<u8>>("HKEYS", buckets, |fields| {
+            let ours = fields.iter().filter(|field| range.contains(&hash_prefix(field)));
+            ours.for_each(|field| visit(without_hash_prefix(field)));
             true
         })
     }
 
-    fn page(&self, after: Option<(u64, &[u8])>, most: usize) -> Result<Vec<Entry>, Error> {
-        let after = after.map(|(hi, key)| joined(hi, key));
+    fn page(&self, after: Option<(u64, &[u8])>, limit: usize) -> Result<Vec<Entry>, Error> {
+        let after = after.map(|(hi, key)| with_hash_prefix(hi, key));
         match self.layout {
-            Layout::Clustered => self.clustered_page(after, most),
-            Layout::Secondary => self.secondary_page(after, most),
+            Layout::Clustered => self.clustered_page(after, limit),
+            Layout::Secondary => self.secondary_page(after, limit),
         }
     }
 
     fn apply(&self, changes: &[Change<'_>]) -> Result<Vec<bool>, Error> {
         let mut script = self.apply.prepare_invoke();
-        script.key(&self.inside.prefix).arg(lock(&self.inside.token).as_str());
+        script.key(&self.inner.prefix).arg(lock(&self.inner.token).as_str());
         for Change { hi, key, value, .. } in changes {
-            let what = if value.is_some() { "put" } else { "delete" };
-            let (hash, field) = self.place(*hi, key);
-            script.arg(hash).arg(what).arg(field).arg(value.unwrap_or_default());
+            let command = if value.is_some() { "put" } else { "delete" };
+            let (hash, field) = self.entry_key(*hi, key);
+            script.arg(hash).arg(command).arg(field).arg(value.unwrap_or_default());
             script.arg(match self.layout {
                 Layout::Clustered => Vec::new(),
-                Layout::Secondary => joined(*hi, key),
+                Layout::Secondary => with_hash_prefix(*hi, key),
             });
         }
-        self.inside.change(&script)
+        self.inner.run_apply(&script)
     }
 
-    fn settle(&self) -> Result<(), Error> {
-        let mut token = lock(&self.inside.token);
+    fn barrier(&self) -> Result<(), Error> {
+        let mut token = lock(&self.inner.token);
         let fresh = fresh_token();
-        self.inside.guard(RENEW, &token, &fresh)?;
+        self.inner.run_lease_script(RENEW, &token, &fresh)?;
         *token = fresh;
         Ok(())
     }
 
-    fn note(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
-        self.inside.note(name)
+    fn meta(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
+        self.inner.meta(name)
     }
 
-    fn set_notes(&self, notes: &[(&str, &[u8])]) -> Result<(), Error> {
+    fn set_meta(&self, records: &[(&str, &[u8])]) -> Result<(), Error> {
         let mut script = self.apply.prepare_invoke();
-        script.key(&self.inside.prefix).arg(lock(&self.inside.token).as_str());
-        for (name, note) in notes.iter().chain([&(LAYOUT, self.layout.name().as_bytes())]) {
-            script.arg("notes").arg("put").arg(*name).arg(*note).arg("");
+        script.key(&self.inner.prefix).arg(lock(&self.inner.token).as_str());
+        for (name, record) in records.iter().chain([&(LAYOUT, self.layout.name().as_bytes())]) {
+            script.arg("notes").arg("put").arg(*name).arg(*record).arg("");
         }
-        self.inside.change(&script).map(drop)
+        self.inner.run_apply(&script).map(drop)
     }
 }

@@ -1,4 +1,4 @@
-//! Stores to test with.
+//! Stores and options for the tests.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ pub(crate) const LAYOUTS: [Layout; 2] = [Layout::Clustered, Layout::Secondary];
 
 pub(crate) type Dict<S> = Dictionary<Broom, S>;
 
-/// Somewhere that a store can be made and opened again.
+/// A location where a store can be created and reopened.
 pub(crate) trait Home {
     type Store: Store + 'static;
     fn create(&self) -> Result<Self::Store, Error>;
@@ -34,20 +34,20 @@ impl Home for MemoryStore {
     }
 }
 
-/// A name, by which the store is found.
+/// A location given as a string.
 pub(crate) struct Named {
-    pub(crate) place: String,
+    pub(crate) location: String,
     pub(crate) layout: Layout,
-    /// Which goes when the store has gone.
+    /// Deleted on drop, after the store.
     pub(crate) _folder: Option<TempDir>,
 }
 
 impl Named {
-    /// In a folder of its own.
-    pub(crate) fn inside(name: &str, layout: Layout) -> Self {
+    /// Returns a location in a new temporary folder.
+    pub(crate) fn in_temp_folder(name: &str, layout: Layout) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let place = folder.path().join(name).to_str().unwrap().to_owned();
-        Self { place, layout, _folder: Some(folder) }
+        let location = folder.path().join(name).to_str().unwrap().to_owned();
+        Self { location, layout, _folder: Some(folder) }
     }
 }
 
@@ -55,15 +55,15 @@ impl Home for Named {
     type Store = AnyStore;
 
     fn create(&self) -> Result<AnyStore, Error> {
-        store::create(&self.place, self.layout)
+        store::create(&self.location, self.layout)
     }
 
     fn open(&self) -> Result<AnyStore, Error> {
-        store::open(&self.place)
+        store::open(&self.location)
     }
 }
 
-/// A folder with a file of redb.
+/// A temporary folder with a redb file.
 pub(crate) struct RedbHome {
     pub(crate) folder: TempDir,
     pub(crate) layout: Layout,
@@ -87,7 +87,7 @@ impl RedbHome {
     }
 }
 
-/// Room for few keys, and the worst rate that there is: much to repair.
+/// Returns options with a small capacity and a high false positive rate, so that growth and repairs are frequent.
 pub(crate) fn busy_options(keys: u64) -> Options {
     Options::default().with_keys(keys).with_fpr(0.035)
 }
@@ -96,18 +96,18 @@ pub(crate) fn key(number: u64) -> Vec<u8> {
     format!("key {number}").into_bytes()
 }
 
-/// What the store was asked, and what shall go wrong.
+/// Counts the calls of a store and injects faults.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     pub(crate) gets: AtomicU64,
     pub(crate) scans: AtomicU64,
     pub(crate) applies: AtomicU64,
-    pub(crate) notes: AtomicU64,
-    /// Fail whatever comes after so many more calls.
+    pub(crate) metas: AtomicU64,
+    /// The number of calls after which all calls fail.
     pub(crate) fuse: Fuse,
-    /// Fail a write, but do it.
-    pub(crate) lie: AtomicU64,
-    /// Take so many microseconds.
+    /// The fault of the next write: 0 for none, 1 to fail after the commit, 2 to fail before it.
+    pub(crate) write_fault: AtomicU64,
+    /// The delay of each call in microseconds.
     pub(crate) delay: AtomicU64,
 }
 
@@ -131,13 +131,13 @@ impl Watch {
         }
     }
 
-    /// Gets, scans, writes since the last time.
+    /// Returns and resets the numbers of gets, scans and writes.
     pub(crate) fn take(&self) -> [u64; 3] {
         [&self.gets, &self.scans, &self.applies].map(|counter| counter.swap(0, SeqCst))
     }
 }
 
-/// Any store, counted, and failing when told to.
+/// A store whose calls are counted and can be made to fail.
 pub(crate) struct Watched<S>(pub(crate) S, pub(crate) Arc<Watch>);
 
 impl<S: Store> Store for Watched<S> {
@@ -145,8 +145,8 @@ impl<S: Store> Store for Watched<S> {
         self.0.layout()
     }
 
-    fn claim(&self) -> Result<(), Error> {
-        self.0.claim()
+    fn acquire(&self) -> Result<(), Error> {
+        self.0.acquire()
     }
 
     fn release(&self) {
@@ -163,25 +163,25 @@ impl<S: Store> Store for Watched<S> {
         hi: u64,
         key: &[u8],
         range: RangeInclusive<u64>,
-        see: &mut dyn FnMut(&[u8]),
+        visit: &mut dyn FnMut(&[u8]),
     ) -> Result<Option<Vec<u8>>, Error> {
         self.1.call(&self.1.gets)?;
-        self.0.get_or_keys(hi, key, range, see)
+        self.0.get_or_keys(hi, key, range, visit)
     }
 
-    fn keys(&self, range: RangeInclusive<u64>, see: &mut dyn FnMut(&[u8])) -> Result<(), Error> {
+    fn keys(&self, range: RangeInclusive<u64>, visit: &mut dyn FnMut(&[u8])) -> Result<(), Error> {
         self.1.call(&self.1.scans)?;
-        self.0.keys(range, see)
+        self.0.keys(range, visit)
     }
 
-    fn page(&self, after: Option<(u64, &[u8])>, most: usize) -> Result<Vec<Entry>, Error> {
+    fn page(&self, after: Option<(u64, &[u8])>, limit: usize) -> Result<Vec<Entry>, Error> {
         self.1.call(&self.1.scans)?;
-        self.0.page(after, most)
+        self.0.page(after, limit)
     }
 
     fn apply(&self, changes: &[Change<'_>]) -> Result<Vec<bool>, Error> {
         self.1.call(&self.1.applies)?;
-        match self.1.lie.swap(0, SeqCst) {
+        match self.1.write_fault.swap(0, SeqCst) {
             0 => self.0.apply(changes),
             1 => {
                 self.0.apply(changes)?;
@@ -191,18 +191,18 @@ impl<S: Store> Store for Watched<S> {
         }
     }
 
-    fn settle(&self) -> Result<(), Error> {
-        self.1.call(&self.1.notes)?;
-        self.0.settle()
+    fn barrier(&self) -> Result<(), Error> {
+        self.1.call(&self.1.metas)?;
+        self.0.barrier()
     }
 
-    fn note(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
-        self.1.call(&self.1.notes)?;
-        self.0.note(name)
+    fn meta(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
+        self.1.call(&self.1.metas)?;
+        self.0.meta(name)
     }
 
-    fn set_notes(&self, notes: &[(&str, &[u8])]) -> Result<(), Error> {
-        self.1.call(&self.1.notes)?;
-        self.0.set_notes(notes)
+    fn set_meta(&self, records: &[(&str, &[u8])]) -> Result<(), Error> {
+        self.1.call(&self.1.metas)?;
+        self.0.set_meta(records)
     }
 }

@@ -1,4 +1,4 @@
-//! Killed at any moment: nothing that was acknowledged is lost, and no member is denied.
+//! The process is killed at random moments: no acknowledged write is lost, and the filter rejects no member.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
@@ -14,10 +14,10 @@ use crate::common::{Dict, RedbHome, busy_options, key};
 
 const KEYS: u64 = 300;
 
-/// The value of a key, or that it has none, after a line of the child's was carried out.
-type Write1 = (u64, Option<u64>);
+/// A key and its value after a write of the child, or `None` if the key was deleted.
+type LoggedWrite = (u64, Option<u64>);
 
-fn parse(line: &str) -> Option<(bool, Vec<Write1>)> {
+fn parse(line: &str) -> Option<(bool, Vec<LoggedWrite>)> {
     let mut words = line.split_whitespace();
     let done = match words.next()? {
         "begin" => false,
@@ -50,16 +50,16 @@ fn a_kill_loses_nothing_that_was_acknowledged() {
                 .spawn()
                 .unwrap();
             let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-            // After some lines and a little while: anywhere between two commits.
-            let mut said: Vec<String> =
+            // Kill after a random number of lines and a random delay.
+            let mut output: Vec<String> =
                 lines.by_ref().map(Result::unwrap).take(2 + random.below(30)).collect();
             std::thread::sleep(Duration::from_micros(random.below(3000) as u64));
             child.kill().unwrap();
             child.wait().unwrap();
-            said.extend(lines.map_while(Result::ok));
-            // What was begun and not done may be there or not, but as a whole.
+            output.extend(lines.map_while(Result::ok));
+            // A write that was begun and not acknowledged may be present or absent, but as a whole.
             let mut begun = Vec::new();
-            for (done, writes) in said.iter().filter_map(|line| parse(line)) {
+            for (done, writes) in output.iter().filter_map(|line| parse(line)) {
                 begun = writes;
                 if done {
                     acknowledged += 1;
@@ -87,7 +87,7 @@ fn a_kill_loses_nothing_that_was_acknowledged() {
     assert!(acknowledged > 5 * kills && unclean as u64 > kills / 2);
 }
 
-fn apply(known: &mut HashMap<u64, u64>, writes: &[Write1]) {
+fn apply(known: &mut HashMap<u64, u64>, writes: &[LoggedWrite]) {
     for (key, value) in writes {
         match value {
             Some(value) => known.insert(*key, *value),
@@ -96,7 +96,7 @@ fn apply(known: &mut HashMap<u64, u64>, writes: &[Write1]) {
     }
 }
 
-/// The child of the test above; by itself it does nothing.
+/// The child process of the test above. Without its environment variables it does nothing.
 #[test]
 fn write_until_killed() {
     let Some(path) = std::env::var_os("TAMIS_CRASH") else { return };
@@ -105,13 +105,13 @@ fn write_until_killed() {
     let dict = Dict::open(RedbStore::open(path).unwrap()).unwrap();
     println!();
     loop {
-        let writes: Vec<Write1> = (0..1 + random.below(4))
+        let writes: Vec<LoggedWrite> = (0..1 + random.below(4))
             .map(|_| {
                 let value = (random.below(3) > 0).then(|| random.word() >> 1);
                 (random.below(KEYS as usize) as u64, value)
             })
             .collect();
-        let said: String = writes
+        let line: String = writes
             .iter()
             .map(|(key, value)| format!(" {key}={}", value.map_or("-".into(), |v| v.to_string())))
             .collect();
@@ -126,14 +126,14 @@ fn write_until_killed() {
                 None => Op::Delete(key),
             })
             .collect();
-        let say = |what: &str| {
+        let log = |word: &str| {
             let mut out = std::io::stdout().lock();
-            out.write_all(format!("{what}{said}\n").as_bytes()).and_then(|()| out.flush()).unwrap();
+            out.write_all(format!("{word}{line}\n").as_bytes()).and_then(|()| out.flush()).unwrap();
         };
-        say("begin");
+        log("begin");
         dict.write(&ops).unwrap();
-        say("done");
-        // Some strangers, so that the filter is under repair too.
+        log("done");
+        // Some absent keys, so that the filter is repaired as well.
         (0..20).for_each(|_| drop(dict.get(&key(1000 + random.below(9000) as u64)).unwrap()));
     }
 }

@@ -1,5 +1,5 @@
-//! A store that cannot be reached, is slow, or fails half-way: the error is told, and the filter still
-//! lets in all that the store has.
+//! A store that is unreachable, slow or fails during a write: the error is returned, and the filter accepts all
+//! keys of the store.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -10,13 +10,13 @@ use tamis_dictionary::{Error, Op, Options, Store};
 
 use crate::common::{Dict, LAYOUTS, Watch, Watched, busy_options, key};
 
-struct Scene {
+struct Fixture {
     store: MemoryStore,
     watch: Arc<Watch>,
     dict: Dict<Watched<MemoryStore>>,
 }
 
-impl Scene {
+impl Fixture {
     fn new(layout: tamis_dictionary::Layout, options: Options) -> Self {
         let (store, watch) = (MemoryStore::new(layout), Arc::new(Watch::default()));
         let dict = Dict::create(Watched(store.clone(), Arc::clone(&watch)), options).unwrap();
@@ -29,12 +29,12 @@ impl Scene {
 
     fn heal(&self) {
         self.watch.fuse.0.store(u64::MAX, SeqCst);
-        self.watch.lie.store(0, SeqCst);
+        self.watch.write_fault.store(0, SeqCst);
     }
 
-    /// All that the store has is found, whatever strangers come by.
-    fn check(&self, strangers: std::ops::Range<u64>) {
-        strangers.for_each(|number| assert!(!self.dict.contains(&key(number)).unwrap()));
+    /// Checks that all keys of the store are found, after lookups of absent keys.
+    fn check(&self, absent: std::ops::Range<u64>) {
+        absent.for_each(|number| assert!(!self.dict.contains(&key(number)).unwrap()));
         for (key, value) in self.store.page(None, usize::MAX).unwrap() {
             assert_eq!(self.dict.get(&key).unwrap(), Some(value));
         }
@@ -48,65 +48,65 @@ fn is_store_error<T: std::fmt::Debug>(result: Result<T, Error>) {
 }
 
 #[test]
-fn an_unreachable_store_is_an_error_and_negatives_need_none() {
+fn an_unreachable_store_is_an_error_except_for_negatives() {
     for layout in LAYOUTS {
-        let scene = Scene::new(layout, Options::default().with_keys(1000));
-        scene.dict.put(b"a", b"1").unwrap();
-        scene.fail_after(0);
-        is_store_error(scene.dict.get(b"a"));
-        is_store_error(scene.dict.put(b"a", b"2"));
-        is_store_error(scene.dict.put(b"b", b"2"));
-        is_store_error(scene.dict.delete(b"a"));
-        is_store_error(scene.dict.verify());
-        is_store_error(scene.dict.iter().collect::<Result<Vec<_>, _>>());
-        // Here as good as certain: one stranger of 256 might pass.
-        assert_eq!(scene.dict.get(b"never put").unwrap(), None);
-        assert_eq!(scene.dict.stats().doubtful, 2);
-        scene.heal();
-        scene.check(0..2000);
-        assert_eq!(scene.dict.get(b"a").unwrap(), Some(b"1".to_vec()));
-        assert_eq!(scene.dict.get(b"b").unwrap(), None);
-        assert!(!scene.dict.put(b"b", b"3").unwrap());
-        assert!(scene.dict.delete(b"a").unwrap());
-        assert_eq!(scene.dict.stats().doubtful, 0);
-        scene.check(2000..4000);
+        let fixture = Fixture::new(layout, Options::default().with_keys(1000));
+        fixture.dict.put(b"a", b"1").unwrap();
+        fixture.fail_after(0);
+        is_store_error(fixture.dict.get(b"a"));
+        is_store_error(fixture.dict.put(b"a", b"2"));
+        is_store_error(fixture.dict.put(b"b", b"2"));
+        is_store_error(fixture.dict.delete(b"a"));
+        is_store_error(fixture.dict.verify());
+        is_store_error(fixture.dict.iter().collect::<Result<Vec<_>, _>>());
+        // The filter rejects this key; the probability of a false positive is 1/256.
+        assert_eq!(fixture.dict.get(b"never put").unwrap(), None);
+        assert_eq!(fixture.dict.stats().in_doubt, 2);
+        fixture.heal();
+        fixture.check(0..2000);
+        assert_eq!(fixture.dict.get(b"a").unwrap(), Some(b"1".to_vec()));
+        assert_eq!(fixture.dict.get(b"b").unwrap(), None);
+        assert!(!fixture.dict.put(b"b", b"3").unwrap());
+        assert!(fixture.dict.delete(b"a").unwrap());
+        assert_eq!(fixture.dict.stats().in_doubt, 0);
+        fixture.check(2000..4000);
     }
 }
 
 #[test]
-fn a_commit_that_was_reported_as_failed_is_not_denied() {
+fn the_filter_accepts_keys_of_a_commit_reported_as_failed() {
     for layout in LAYOUTS {
-        let scene = Scene::new(layout, busy_options(100));
-        (0..100).for_each(|number| assert!(!scene.dict.put(&key(number), b"x").unwrap()));
+        let fixture = Fixture::new(layout, busy_options(100));
+        (0..100).for_each(|number| assert!(!fixture.dict.put(&key(number), b"x").unwrap()));
         for number in 100..120 {
-            scene.watch.lie.store(1 + number % 2, SeqCst);
-            is_store_error(scene.dict.put(&key(number), b"y"));
+            fixture.watch.write_fault.store(1 + number % 2, SeqCst);
+            is_store_error(fixture.dict.put(&key(number), b"y"));
         }
-        scene.check(1000..5000);
-        // Deleted without being told so: a ghost, no more.
-        scene.watch.lie.store(1, SeqCst);
-        is_store_error(scene.dict.delete(&key(7)));
-        assert!(!scene.dict.contains(&key(7)).unwrap());
-        scene.check(5000..9000);
+        fixture.check(1000..5000);
+        // A delete that was applied but reported as failed leaves a stale key in the filter.
+        fixture.watch.write_fault.store(1, SeqCst);
+        is_store_error(fixture.dict.delete(&key(7)));
+        assert!(!fixture.dict.contains(&key(7)).unwrap());
+        fixture.check(5000..9000);
         for number in 100..120 {
-            assert_eq!(scene.dict.delete(&key(number)).unwrap(), number % 2 == 0);
+            assert_eq!(fixture.dict.delete(&key(number)).unwrap(), number % 2 == 0);
         }
-        assert_eq!(scene.dict.stats().doubtful, 0);
-        scene.check(1000..5000);
+        assert_eq!(fixture.dict.stats().in_doubt, 0);
+        fixture.check(1000..5000);
     }
 }
 
 #[test]
-fn a_batch_that_fails_half_way_leaves_the_filter_right() {
+fn failing_batches_leave_the_filter_correct() {
     let effort = Effort::now();
     for layout in LAYOUTS {
         let mut random = effort.random(7);
-        let scene = Scene::new(layout, busy_options(50));
+        let fixture = Fixture::new(layout, busy_options(50));
         for _ in 0..effort.times(400, 40_000) {
             match random.below(4) {
-                0 => scene.heal(),
-                1 => scene.fail_after(random.below(6) as u64),
-                other => scene.watch.lie.store(other as u64 - 1, SeqCst),
+                0 => fixture.heal(),
+                1 => fixture.fail_after(random.below(6) as u64),
+                other => fixture.watch.write_fault.store(other as u64 - 1, SeqCst),
             }
             for _ in 0..10 {
                 let batch: Vec<_> =
@@ -114,61 +114,61 @@ fn a_batch_that_fails_half_way_leaves_the_filter_right() {
                 let puts = random.below(3) > 0;
                 let op = |key| if puts { Op::Put(key, b"value") } else { Op::Delete(key) };
                 let ops: Vec<_> = batch.iter().map(|key| op(key)).collect();
-                let _ = scene.dict.write(&ops);
-                let _ = scene.dict.get(&key(random.below(600) as u64));
-                let _ = scene.dict.get(&key(1000 + random.below(3000) as u64));
+                let _ = fixture.dict.write(&ops);
+                let _ = fixture.dict.get(&key(random.below(600) as u64));
+                let _ = fixture.dict.get(&key(1000 + random.below(3000) as u64));
             }
-            scene.heal();
+            fixture.heal();
             let from = 1000 + random.below(3000) as u64;
-            scene.check(from..from + 100);
+            fixture.check(from..from + 100);
         }
-        let stats = scene.dict.stats();
+        let stats = fixture.dict.stats();
         println!("{stats:?}");
         assert!(stats.counts.growths > 0 && stats.counts.repairs > 0);
     }
 }
 
 #[test]
-fn doubt_is_bounded() {
-    let scene = Scene::new(LAYOUTS[0], Options::default().with_keys(100_000));
-    scene.dict.put(b"a", b"1").unwrap();
-    scene.fail_after(0);
+fn the_number_of_keys_in_doubt_is_bounded() {
+    let fixture = Fixture::new(LAYOUTS[0], Options::default().with_keys(100_000));
+    fixture.dict.put(b"a", b"1").unwrap();
+    fixture.fail_after(0);
     for number in 0..40_000 {
-        is_store_error(scene.dict.put(&key(number), b"x"));
+        is_store_error(fixture.dict.put(&key(number), b"x"));
     }
-    let doubtful = scene.dict.stats().doubtful;
-    assert!((10_000..=16 * 1026).contains(&doubtful), "{doubtful}");
-    scene.heal();
-    (0..1000).for_each(|number| assert!(!scene.dict.put(&key(number), b"x").unwrap()));
-    assert!(scene.dict.stats().doubtful < doubtful / 10);
-    scene.check(1_000_000..1_010_000);
+    let in_doubt = fixture.dict.stats().in_doubt;
+    assert!((10_000..=16 * 1026).contains(&in_doubt), "{in_doubt}");
+    fixture.heal();
+    (0..1000).for_each(|number| assert!(!fixture.dict.put(&key(number), b"x").unwrap()));
+    assert!(fixture.dict.stats().in_doubt < in_doubt / 10);
+    fixture.check(1_000_000..1_010_000);
 }
 
 #[test]
-fn a_filter_that_could_not_be_saved_is_made_anew() {
-    let scene = Scene::new(LAYOUTS[0], Options::default().with_keys(1000));
-    (0..500).for_each(|number| assert!(!scene.dict.put(&key(number), b"x").unwrap()));
-    scene.fail_after(0);
-    is_store_error(scene.dict.close());
-    let dict = Dict::open(scene.store).unwrap();
+fn a_filter_that_could_not_be_saved_is_rebuilt() {
+    let fixture = Fixture::new(LAYOUTS[0], Options::default().with_keys(1000));
+    (0..500).for_each(|number| assert!(!fixture.dict.put(&key(number), b"x").unwrap()));
+    fixture.fail_after(0);
+    is_store_error(fixture.dict.close());
+    let dict = Dict::open(fixture.store).unwrap();
     assert_eq!(dict.notices().len(), 1);
     assert_eq!(dict.verify().unwrap().keys, 500);
 }
 
 #[test]
-fn a_slow_store_delays_nobody_who_is_denied() {
-    let scene = Scene::new(LAYOUTS[0], Options::default().with_keys(1000).with_fpr(1e-6));
-    scene.dict.put(b"a", b"1").unwrap();
-    scene.watch.delay.store(50_000, SeqCst);
-    scene.watch.take();
+fn a_slow_store_does_not_delay_negatives() {
+    let fixture = Fixture::new(LAYOUTS[0], Options::default().with_keys(1000).with_fpr(1e-6));
+    fixture.dict.put(b"a", b"1").unwrap();
+    fixture.watch.delay.store(50_000, SeqCst);
+    fixture.watch.take();
     std::thread::scope(|scope| {
-        scope.spawn(|| scene.dict.put(b"b", b"2").unwrap());
-        while scene.watch.applies.load(SeqCst) == 0 {
+        scope.spawn(|| fixture.dict.put(b"b", b"2").unwrap());
+        while fixture.watch.applies.load(SeqCst) == 0 {
             std::thread::yield_now();
         }
-        // The write is under way, and holds its shard's pen.
-        (0..10_000).for_each(|number| assert!(!scene.dict.contains(&key(number)).unwrap()));
-        assert_eq!(scene.watch.gets.load(SeqCst), 0);
+        // The write is in progress and holds the write lock of its shard.
+        (0..10_000).for_each(|number| assert!(!fixture.dict.contains(&key(number)).unwrap()));
+        assert_eq!(fixture.watch.gets.load(SeqCst), 0);
     });
-    assert!(scene.dict.contains(b"b").unwrap());
+    assert!(fixture.dict.contains(b"b").unwrap());
 }

@@ -1,10 +1,12 @@
-//! The dictionary over each of its stores: against a model, by many threads, with faults, and killed.
+//! Tests of the dictionary over each store: against a model, with many threads, with faults and with crashes.
 
 mod accesses;
 mod common;
 mod crash;
 mod faults;
 mod model;
+mod module_order;
+mod modules;
 mod opening;
 #[cfg(unix)]
 mod server;

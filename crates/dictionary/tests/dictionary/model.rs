@@ -1,4 +1,4 @@
-//! Any sequence of operations agrees with a map in memory.
+//! Random operations agree with a map in memory.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use tamis_dictionary::{Op, Policy};
 
 use crate::common::{Dict, Home, busy_options, key};
 
-/// Random operations on a dictionary and on a map; what they answer is the same.
+/// Applies random operations to a dictionary and to a map and compares the answers.
 pub(crate) fn agree(home: &impl Home, rounds: u64, steps: u64, random: &mut Random) {
     let mut map = BTreeMap::new();
     let keys = 60;
@@ -26,7 +26,7 @@ pub(crate) fn agree(home: &impl Home, rounds: u64, steps: u64, random: &mut Rand
         }
         let stats = dict.stats();
         assert_eq!(stats.counts.missing, 0);
-        assert_eq!(stats.doubtful, 0);
+        assert_eq!(stats.in_doubt, 0);
         dict.close().unwrap();
         dict = Dict::open(home.open().unwrap()).unwrap();
         dict = dict.with_policy(match random.below(3) {
@@ -48,25 +48,25 @@ fn step<S: tamis_dictionary::Store + 'static>(
     keys: usize,
     random: &mut Random,
 ) {
-    // The filter is for `keys`; with up to three times as many it must grow.
-    let some = |random: &mut Random| match random.below(200) {
+    // The filter is planned for `keys` keys and must grow for up to 4 times as many.
+    let any_key = |random: &mut Random| match random.below(200) {
         0 => Vec::new(),
         _ => key(random.below(4 * keys) as u64),
     };
     let value = |random: &mut Random| random.word().to_le_bytes()[..random.below(9)].to_vec();
     match random.below(20) {
         0..3 => {
-            let (key, value) = (some(random), value(random));
-            let had = dict.put(&key, &value).unwrap();
-            assert_eq!(map.insert(key, value).is_some(), had);
+            let (key, value) = (any_key(random), value(random));
+            let existed = dict.put(&key, &value).unwrap();
+            assert_eq!(map.insert(key, value).is_some(), existed);
         }
         3..5 => {
-            let key = some(random);
+            let key = any_key(random);
             assert_eq!(dict.delete(&key).unwrap(), map.remove(&key).is_some());
         }
         5 if random.below(4) == 0 => {
             let batch: Vec<_> =
-                (0..random.below(30)).map(|_| (some(random), value(random))).collect();
+                (0..random.below(30)).map(|_| (any_key(random), value(random))).collect();
             let ops: Vec<_> = batch
                 .iter()
                 .map(|(key, value)| match value.len() {
@@ -74,21 +74,22 @@ fn step<S: tamis_dictionary::Store + 'static>(
                     _ => Op::Put(key, value),
                 })
                 .collect();
-            let had = dict.write(&ops).unwrap();
-            for (op, had) in ops.iter().zip(had) {
-                let before = match op {
+            let existed = dict.write(&ops).unwrap();
+            for (op, existed) in ops.iter().zip(existed) {
+                let previous = match op {
                     Op::Put(key, value) => map.insert(key.to_vec(), value.to_vec()),
                     Op::Delete(key) => map.remove(*key),
+                    _ => unreachable!("no other writes are made here"),
                 };
-                assert_eq!(before.is_some(), had);
+                assert_eq!(previous.is_some(), existed);
             }
         }
         5..12 => {
-            let key = some(random);
+            let key = any_key(random);
             assert_eq!(dict.get(&key).unwrap(), map.get(&key).cloned());
         }
         _ => {
-            // A stranger, perhaps one that came before.
+            // An absent key, possibly looked up before.
             let key = key(1000 + random.below(3000) as u64);
             assert_eq!(dict.get(&key).unwrap(), None);
         }

@@ -1,4 +1,4 @@
-//! Closing and opening: clean, not clean, damaged, another's, in use; and what is too long or too much.
+//! Opening and closing: clean, unclean, damaged, foreign and in use; keys that are too long; a full disk.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -21,14 +21,14 @@ fn filled<S: Store + 'static>(store: S) -> Dict<S> {
 }
 
 fn shards(store: &MemoryStore) -> Vec<Vec<u8>> {
-    (0..).map_while(|number| store.note(&format!("shard/{number}")).unwrap()).collect()
+    (0..).map_while(|number| store.meta(&format!("shard/{number}")).unwrap()).collect()
 }
 
-fn set_shard(store: &MemoryStore, number: usize, note: &[u8]) {
-    store.set_notes(&[(&format!("shard/{number}"), note)]).unwrap();
+fn set_shard(store: &MemoryStore, number: usize, record: &[u8]) {
+    store.set_meta(&[(&format!("shard/{number}"), record)]).unwrap();
 }
 
-/// Opens, finds everything, and returns what it was told.
+/// Opens the dictionary, checks its contents and returns the notices.
 fn open_and_check(store: &MemoryStore) -> Vec<String> {
     let dict = Dict::open(store.clone()).unwrap();
     assert!((0..KEYS).all(|number| dict.contains(&key(number)).unwrap()));
@@ -38,26 +38,26 @@ fn open_and_check(store: &MemoryStore) -> Vec<String> {
 }
 
 #[test]
-fn what_was_learnt_is_kept_and_opening_reads_next_to_nothing() {
+fn repairs_survive_a_reopen_that_reads_only_metadata() {
     let (store, watch) = (MemoryStore::new(Layout::Clustered), Arc::new(Watch::default()));
     let dict = filled(store.clone());
-    let strangers = || (100_000..103_000).map(key);
-    strangers().for_each(|key| assert!(!dict.contains(&key).unwrap()));
-    let learnt = dict.stats().counts;
-    assert!(learnt.repairs > 40);
+    let absent = || (100_000..103_000).map(key);
+    absent().for_each(|key| assert!(!dict.contains(&key).unwrap()));
+    let before = dict.stats().counts;
+    assert!(before.repairs > 40);
     dict.close().unwrap();
     let dict = Dict::open(Watched(store, Arc::clone(&watch))).unwrap();
     assert_eq!(watch.take(), [0, 0, 0]);
-    assert_eq!(dict.stats().counts, learnt);
+    assert_eq!(dict.stats().counts, before);
     assert_eq!((dict.stats().keys, dict.stats().shards_loaded), (KEYS, 0));
-    strangers().for_each(|key| assert!(!dict.contains(&key).unwrap()));
-    let again = dict.stats().counts.false_positives - learnt.false_positives;
-    assert!(again * 10 < learnt.false_positives, "{again} of {}", learnt.false_positives);
+    absent().for_each(|key| assert!(!dict.contains(&key).unwrap()));
+    let again = dict.stats().counts.false_positives - before.false_positives;
+    assert!(again * 10 < before.false_positives, "{again} of {}", before.false_positives);
     assert_eq!(watch.take()[0], again);
 }
 
 #[test]
-fn an_unclean_end_costs_one_scan() {
+fn opening_after_a_crash_takes_one_scan() {
     let store = MemoryStore::new(Layout::Secondary);
     std::mem::forget(filled(store.clone()));
     store.release();
@@ -66,44 +66,44 @@ fn an_unclean_end_costs_one_scan() {
     assert_eq!(watch.take(), [0, 1, 0]);
     assert_eq!(
         dict.notices(),
-        ["the dictionary was not closed: its filter was made anew from 2000 keys"]
+        ["the dictionary was not closed: its filter was rebuilt from 2000 keys"]
     );
     drop(dict);
     assert_eq!(open_and_check(&store), Vec::<String>::new());
 }
 
 #[test]
-fn a_damaged_or_foreign_part_is_made_anew() {
+fn a_damaged_or_foreign_shard_is_rebuilt() {
     let store = MemoryStore::new(Layout::Clustered);
     filled(store.clone()).close().unwrap();
-    let notes = shards(&store);
+    let records = shards(&store);
     let other = MemoryStore::new(Layout::Clustered);
     filled(other.clone()).close().unwrap();
-    // Every 97th byte damaged, then cut short, then of another dictionary, part and time.
-    let mut told = Vec::new();
-    for at in (0..notes[3].len()).step_by(97) {
-        let mut note = notes[3].clone();
-        note[at] ^= 0x10;
-        set_shard(&store, 3, &note);
+    // Every 97th byte damaged, then records that are cut short or from another dictionary or shard.
+    let mut notices = Vec::new();
+    for at in (0..records[3].len()).step_by(97) {
+        let mut record = records[3].clone();
+        record[at] ^= 0x10;
+        set_shard(&store, 3, &record);
         let dict = Dict::open(store.clone()).unwrap();
         assert_eq!(dict.verify().unwrap().missing, 0);
-        // A turn may be any number, and is found out by nothing but the keys: none is missing.
-        told.extend(dict.notices());
+        // Any salt is valid, so damage to it is found only by the check of the keys.
+        notices.extend(dict.notices());
         std::mem::forget(dict);
         store.release();
     }
-    assert!(told.len() * 97 > notes[3].len() * 9 / 10, "{} told", told.len());
-    for (note, why) in [
-        (&shards(&other)[3][..], "it is of another dictionary"),
-        (&notes[3][..notes[3].len() - 1], "made anew"),
-        (&notes[3][..10], "it is too short"),
-        (&notes[4], "it is of another time or another part"),
+    assert!(notices.len() * 97 > records[3].len() * 9 / 10, "{} notices", notices.len());
+    for (record, reason) in [
+        (&shards(&other)[3][..], "its record belongs to another dictionary"),
+        (&records[3][..records[3].len() - 1], "was rebuilt"),
+        (&records[3][..10], "its record is too short"),
+        (&records[4], "its record has another generation or shard number"),
     ] {
-        set_shard(&store, 3, note);
-        let told = open_and_check(&store);
-        assert!(told.len() == 1 && told[0].contains(why), "{told:?}");
+        set_shard(&store, 3, record);
+        let notices = open_and_check(&store);
+        assert!(notices.len() == 1 && notices[0].contains(reason), "{notices:?}");
     }
-    // All of an earlier time: keys that came since are not in them.
+    // Records of an earlier generation, which lack the keys that were put since.
     let dict = Dict::open(store.clone()).unwrap();
     (0..KEYS).step_by(2).for_each(|number| assert!(dict.delete(&key(number)).unwrap()));
     dict.close().unwrap();
@@ -111,27 +111,27 @@ fn a_damaged_or_foreign_part_is_made_anew() {
     let dict = Dict::open(store.clone()).unwrap();
     (0..KEYS).step_by(2).for_each(|number| assert!(!dict.put(&key(number), b"").unwrap()));
     dict.close().unwrap();
-    old.iter().enumerate().for_each(|(number, note)| set_shard(&store, number, note));
+    old.iter().enumerate().for_each(|(number, record)| set_shard(&store, number, record));
     assert_eq!(open_and_check(&store).len(), old.len());
 }
 
 #[test]
-fn what_is_no_dictionary_or_another_one_is_refused() {
+fn other_data_and_incompatible_dictionaries_are_refused() {
     let store = MemoryStore::new(Layout::Clustered);
-    assert!(matches!(Dict::open(store.clone()), Err(Error::Missing)));
+    assert!(matches!(Dict::open(store.clone()), Err(Error::NotFound)));
     filled(store.clone()).close().unwrap();
-    assert!(matches!(Dict::create(store.clone(), Options::default()), Err(Error::Exists)));
+    assert!(matches!(Dict::create(store.clone(), Options::default()), Err(Error::AlreadyExists)));
     let foreign = Dictionary::<AdaptiveQuotient, _>::open(store.clone());
     assert!(matches!(foreign, Err(Error::Mismatch { .. })));
-    let state = store.note("state").unwrap().unwrap();
+    let state = store.meta("state").unwrap().unwrap();
     let mut newer = state.clone();
     newer[8] = 2;
-    store.set_notes(&[("state", &newer)]).unwrap();
+    store.set_meta(&[("state", &newer)]).unwrap();
     let error = Dict::open(store.clone()).unwrap_err();
-    assert_eq!(error.to_string(), "a dictionary of version 2; this program knows version 1");
-    store.set_notes(&[("state", &state[..50])]).unwrap();
+    assert_eq!(error.to_string(), "dictionary version 2 is not supported, only version 1");
+    store.set_meta(&[("state", &state[..50])]).unwrap();
     assert!(matches!(Dict::open(store.clone()), Err(Error::Corrupt { .. })));
-    store.set_notes(&[("state", &state)]).unwrap();
+    store.set_meta(&[("state", &state)]).unwrap();
     assert_eq!(open_and_check(&store), Vec::<String>::new());
     for bad in [Options::default().with_fpr(0.0), Options::default().with_keys(u64::MAX)] {
         let store = MemoryStore::new(Layout::Clustered);
@@ -139,10 +139,10 @@ fn what_is_no_dictionary_or_another_one_is_refused() {
     }
     // Files.
     let home = RedbHome::new(Layout::Clustered);
-    assert!(matches!(RedbStore::open(home.path()), Err(Error::Missing)));
+    assert!(matches!(RedbStore::open(home.path()), Err(Error::NotFound)));
     drop(home.create());
-    assert!(matches!(RedbStore::create(home.path(), Layout::Clustered), Err(Error::Exists)));
-    assert!(matches!(Dict::open(home.open()), Err(Error::Missing)));
+    assert!(matches!(RedbStore::create(home.path(), Layout::Clustered), Err(Error::AlreadyExists)));
+    assert!(matches!(Dict::open(home.open()), Err(Error::NotFound)));
     std::fs::write(home.path(), b"no such file").unwrap();
     assert!(matches!(RedbStore::open(home.path()), Err(Error::Store { .. })));
 }
@@ -162,7 +162,7 @@ fn a_second_writer_is_refused() {
 }
 
 #[test]
-fn another_filter_and_another_hash_do_as_well() {
+fn another_filter_and_another_hash_work() {
     let options = busy_options(500).with_hash(HashId::Fast);
     let store = MemoryStore::new(Layout::Clustered);
     let dict = Dictionary::<AdaptiveQuotient, _>::create(store.clone(), options).unwrap();
@@ -176,7 +176,7 @@ fn another_filter_and_another_hash_do_as_well() {
 }
 
 pub(crate) fn keys_of_all_lengths<S: Store + 'static>(store: S) -> Dict<S> {
-    let large = vec![7; store.longest_key().min(1 << 20)];
+    let large = vec![7; store.max_key_len().min(1 << 20)];
     let dict = Dictionary::<Broom, _>::create(store, Options::default().with_keys(1000)).unwrap();
     for key in [&[][..], &large, &[0], &[0; 8], &[0xff; 300]] {
         assert_eq!(dict.get(key).unwrap(), None);
@@ -192,7 +192,7 @@ pub(crate) fn keys_of_all_lengths<S: Store + 'static>(store: S) -> Dict<S> {
 }
 
 #[test]
-fn fjall_says_what_is_too_long_and_is_locked() {
+fn fjall_refuses_long_keys_and_locks_its_folder() {
     for layout in LAYOUTS {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("dict");
@@ -200,21 +200,21 @@ fn fjall_says_what_is_too_long_and_is_locked() {
         let longest = vec![1; 65_527];
         assert!(!dict.put(&longest, b"").unwrap() && !dict.put(b"", b"empty").unwrap());
         let error = dict.put(&[1; 65_528], b"").unwrap_err();
-        assert_eq!(error.to_string(), "a key of 65528 bytes; the store takes 65527");
+        assert_eq!(error.to_string(), "the key has 65528 bytes; the store supports at most 65527");
         assert!(!dict.contains(&[1; 65_528]).unwrap() && dict.contains(&longest).unwrap());
         assert_eq!(dict.get(b"").unwrap().as_deref(), Some(&b"empty"[..]));
         assert!(matches!(FjallStore::open(&path), Err(Error::InUse)));
-        assert!(matches!(FjallStore::create(&path, layout), Err(Error::Exists)));
+        assert!(matches!(FjallStore::create(&path, layout), Err(Error::AlreadyExists)));
         assert_eq!(dict.verify().unwrap().keys, KEYS + 2);
     }
 }
 
-/// Files that may not grow: puts go on until one fails, all before it are there afterwards.
+/// Puts until the file size limit is reached; all earlier puts are present afterwards.
 #[cfg(unix)]
 #[test]
 fn a_full_disk_is_an_error_and_loses_nothing() {
     for name in ["dict.redb", "dict"] {
-        let home = Named::inside(name, Layout::Clustered);
+        let home = Named::in_temp_folder(name, Layout::Clustered);
         drop(Dict::create(home.create().unwrap(), busy_options(100)).unwrap());
         let output = Command::new("sh")
             .args([
@@ -222,7 +222,7 @@ fn a_full_disk_is_an_error_and_loses_nothing() {
                 "trap '' XFSZ; ulimit -f 8192; exec \"$0\" --exact opening::fill_the_disk --nocapture",
             ])
             .arg(std::env::current_exe().unwrap())
-            .env("TAMIS_FILL", &home.place)
+            .env("TAMIS_FILL", &home.location)
             .output()
             .unwrap();
         let text = String::from_utf8_lossy(&output.stdout);
@@ -238,12 +238,12 @@ fn a_full_disk_is_an_error_and_loses_nothing() {
     }
 }
 
-/// The child of the test above; by itself it does nothing.
+/// The child process of the test above. Without its environment variable it does nothing.
 #[test]
 fn fill_the_disk() {
-    let Ok(place) = std::env::var("TAMIS_FILL") else { return };
-    let dict = Dict::open(tamis_dictionary::store::open(&place).unwrap()).unwrap();
-    // They do not compress.
+    let Ok(location) = std::env::var("TAMIS_FILL") else { return };
+    let dict = Dict::open(tamis_dictionary::store::open(&location).unwrap()).unwrap();
+    // Random bytes, which do not compress.
     let mut random = Random::new(5);
     let value: Vec<u8> = (0..100_000).map(|_| random.word() as u8).collect();
     for number in 0.. {

@@ -1,6 +1,6 @@
-//! Servers to test with, started on free ports of the loopback interface.
+//! Starts servers for the tests, on free ports of the loopback interface.
 //!
-//! The command's tests start theirs with this file too.
+//! The tests of the command include this file.
 
 use std::fs;
 use std::io::Write;
@@ -12,22 +12,22 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// What starts a server in a folder, on a port.
+/// Returns the command that starts a server with a data folder and a port.
 type Start = dyn Fn(&Path, &str) -> Command;
 
-/// A server that ends with the value.
+/// A server process, which is stopped on drop.
 pub(crate) struct Server {
     folder: TempDir,
     port: u16,
-    /// What its places begin and end with, around the port.
-    place: (&'static str, &'static str),
+    /// The parts of its URL before and after the port.
+    url_parts: (&'static str, &'static str),
     start: Box<Start>,
     is_ready: Box<dyn Fn(&str) -> bool>,
     child: Option<Child>,
 }
 
 impl Server {
-    /// A Redis that forgets nothing, unless none is installed; which is said.
+    /// Starts a Redis server that syncs every write, or reports that none is installed.
     pub(crate) fn redis() -> Option<Self> {
         let program = installed(program("redis-server"), "redis-server")?;
         let start = move |folder: &Path, port: &str| {
@@ -41,7 +41,7 @@ impl Server {
         Some(server)
     }
 
-    /// A PostgreSQL, unless none is installed; which is said.
+    /// Starts a PostgreSQL server, or reports that none is installed.
     pub(crate) fn postgres() -> Option<Self> {
         let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
         let programs = versions.map(|version| version.path().join("bin/postgres"));
@@ -54,34 +54,34 @@ impl Server {
             command.args(["-c", "listen_addresses=127.0.0.1"]).current_dir("/");
             command
         };
-        // It answers before it is ready.
+        // It accepts connections before it is ready.
         let is_ready = move |port: &str| {
-            let asked = Command::new(&ready).args(["-q", "-h", "127.0.0.1", "-p", port]).status();
-            asked.unwrap().success()
+            let status = Command::new(&ready).args(["-q", "-h", "127.0.0.1", "-p", port]).status();
+            status.unwrap().success()
         };
-        let place = ("postgres://postgres@127.0.0.1:", "/postgres");
-        let mut server = Self::new(place, start, is_ready);
+        let url_parts = ("postgres://postgres@127.0.0.1:", "/postgres");
+        let mut server = Self::new(url_parts, start, is_ready);
         let data = server.folder.path().join("data");
         fs::create_dir(&data).unwrap();
         if is_root() {
-            // The folder is ours; the data must be the server's.
-            let done = |command: &mut Command| command.status().unwrap().success();
-            assert!(done(Command::new("chmod").arg("755").arg(server.folder.path())));
-            assert!(done(Command::new("chown").arg("postgres").arg(&data)));
+            // The server does not run as root, so its user must own the data folder.
+            let succeeds = |command: &mut Command| command.status().unwrap().success();
+            assert!(succeeds(Command::new("chmod").arg("755").arg(server.folder.path())));
+            assert!(succeeds(Command::new("chown").arg("postgres").arg(&data)));
         }
-        let made = as_postgres(&initdb)
+        let output = as_postgres(&initdb)
             .args(["-A", "trust", "-U", "postgres", "--no-sync", "-E", "UTF8", "-D"])
             .arg(&data)
             .current_dir("/")
             .output()
             .unwrap();
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         server.start();
         Some(server)
     }
 
     fn new(
-        place: (&'static str, &'static str),
+        url_parts: (&'static str, &'static str),
         start: impl Fn(&Path, &str) -> Command + 'static,
         is_ready: impl Fn(&str) -> bool + 'static,
     ) -> Self {
@@ -89,20 +89,20 @@ impl Server {
         let port = free.local_addr().unwrap().port();
         let folder = tempfile::tempdir().unwrap();
         let (start, is_ready) = (Box::new(start), Box::new(is_ready));
-        Self { folder, port, place, start, is_ready, child: None }
+        Self { folder, port, url_parts, start, is_ready, child: None }
     }
 
-    /// Where it is.
+    /// Returns the URL of the server.
     pub(crate) fn url(&self) -> String {
-        format!("{}{}{}", self.place.0, self.port, self.place.1)
+        format!("{}{}{}", self.url_parts.0, self.port, self.url_parts.1)
     }
 
-    /// Where a dictionary of this name is.
+    /// Returns the location of a dictionary.
     pub(crate) fn place(&self, name: &str) -> String {
         format!("{}#{name}", self.url())
     }
 
-    /// Starts it, and waits until it is there.
+    /// Starts the server and waits until it is ready.
     pub(crate) fn start(&mut self) {
         let log = fs::File::create(self.folder.path().join("log")).unwrap();
         let port = self.port.to_string();
@@ -112,12 +112,12 @@ impl Server {
         let deadline = Instant::now() + Duration::from_secs(60);
         while TcpStream::connect(("127.0.0.1", self.port)).is_err() || !(self.is_ready)(&port) {
             let log = fs::read_to_string(self.folder.path().join("log")).unwrap();
-            assert!(Instant::now() < deadline, "the server does not start: {log}");
+            assert!(Instant::now() < deadline, "the server did not start: {log}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
 
-    /// Sends it a signal.
+    /// Sends a signal to the server.
     pub(crate) fn signal(&self, signal: &str) {
         if let Some(child) = &self.child {
             let sent = Command::new("kill").args([signal, &child.id().to_string()]).status();
@@ -125,7 +125,7 @@ impl Server {
         }
     }
 
-    /// Ends it by a signal.
+    /// Stops the server by a signal and waits for its end.
     pub(crate) fn end(&mut self, signal: &str) {
         self.signal(signal);
         if let Some(mut child) = self.child.take() {
@@ -143,7 +143,7 @@ impl Drop for Server {
     }
 }
 
-/// Says what is not tested, past the capture of a test's output.
+/// Reports a missing program on the real standard error, which the test harness does not capture.
 fn installed(program: Option<PathBuf>, name: &str) -> Option<PathBuf> {
     if program.is_none() {
         let _ = writeln!(std::io::stderr(), "\nNOT TESTED: {name} is not installed\n");
@@ -160,7 +160,7 @@ fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
 }
 
-/// The server's programs as the user that they insist on.
+/// Returns a command that runs as the user `postgres`, because PostgreSQL refuses to run as root.
 fn as_postgres(program: &Path) -> Command {
     if !is_root() {
         return Command::new(program);

@@ -1,4 +1,4 @@
-//! Every store in both layouts: what holds for all of them, then what can happen to servers.
+//! Every store in both layouts, and the failures of servers.
 
 use tamis_conformance::Effort;
 use tamis_dictionary::store::MemoryStore;
@@ -7,42 +7,43 @@ use tamis_dictionary::{Error, Layout, Op, Policy};
 use crate::common::{Dict, Home, LAYOUTS, Named, busy_options, key};
 use crate::{accesses, model, opening, threads};
 
-/// How much is asked of a store.
+/// The amount of work of a test.
 struct Amount {
-    /// Rounds of random operations, and how many each has.
+    /// Rounds of random operations.
     rounds: u64,
+    /// Operations in each round.
     steps: u64,
-    /// Operations of each of many threads.
-    crowd: u64,
+    /// Operations of each writer thread.
+    writes: u64,
 }
 
 impl Amount {
     fn file() -> Self {
         let effort = Effort::now();
-        Self { rounds: 4, steps: effort.times(500, 20_000), crowd: effort.times(300, 30_000) }
+        Self { rounds: 4, steps: effort.times(500, 20_000), writes: effort.times(300, 30_000) }
     }
 
     fn server() -> Self {
         let effort = Effort::now();
-        Self { rounds: 2, steps: effort.times(1500, 15_000), crowd: effort.times(200, 2000) }
+        Self { rounds: 2, steps: effort.times(1500, 15_000), writes: effort.times(200, 2000) }
     }
 }
 
-/// What holds for every store, each time in a place of its own.
-fn all_goes_well<H: Home>(amount: &Amount, home: impl Fn(Layout) -> H) {
+/// Checks what every store must do, each check in a location of its own.
+fn check_store<H: Home>(amount: &Amount, home: impl Fn(Layout) -> H) {
     let mut random = Effort::now().random(2);
     for layout in LAYOUTS {
         model::agree(&home(layout), amount.rounds, amount.steps, &mut random);
-        let (lengths, crowd, counted) = (home(layout), home(layout), home(layout));
+        let (lengths, threads, counted) = (home(layout), home(layout), home(layout));
         opening::keys_of_all_lengths(lengths.create().unwrap()).close().unwrap();
-        threads::crowd(crowd.create().unwrap(), Policy::Inline, amount.crowd, 0);
-        accesses::count(counted.create().unwrap());
-        opens_and_closes(&home(layout), layout);
+        threads::check_threads(threads.create().unwrap(), Policy::Inline, amount.writes, 0);
+        accesses::check_costs(counted.create().unwrap());
+        check_opening(&home(layout), layout);
     }
 }
 
-fn opens_and_closes(home: &impl Home, layout: Layout) {
-    assert!(matches!(home.open().and_then(Dict::open), Err(Error::Missing)));
+fn check_opening(home: &impl Home, layout: Layout) {
+    assert!(matches!(home.open().and_then(Dict::open), Err(Error::NotFound)));
     let create = || home.create().and_then(|store| Dict::create(store, busy_options(100)));
     let dict = create().unwrap();
     assert_eq!(dict.layout(), layout);
@@ -53,15 +54,15 @@ fn opens_and_closes(home: &impl Home, layout: Layout) {
     assert_eq!((dict.layout(), dict.notices().len()), (layout, 0));
     assert_eq!(dict.get(b"a").unwrap().as_deref(), Some(&b"1"[..]));
     dict.close().unwrap();
-    assert!(matches!(create(), Err(Error::Exists)));
+    assert!(matches!(create(), Err(Error::AlreadyExists)));
     assert_eq!(Dict::open(home.open().unwrap()).unwrap().iter().count(), 2);
 }
 
-/// In the secondary layout a store that has an order gives its entries in that of their keys.
-fn keys_come_in_order(home: &impl Home) {
+/// Checks that an ordered store iterates over a secondary layout in key order.
+fn check_key_order(home: &impl Home) {
     let dict = Dict::create(home.create().unwrap(), busy_options(100)).unwrap();
     let mut keys: Vec<_> = (0..1500).map(key).collect();
-    // Alike for longer than an index can tell.
+    // Equal in the prefix that an index of PostgreSQL covers.
     keys.extend((0..600u16).map(|number| [&[b'k'; 1500], &number.to_be_bytes()[..]].concat()));
     dict.write(&keys.iter().rev().map(|key| Op::Put(key, b"")).collect::<Vec<_>>()).unwrap();
     keys.sort();
@@ -69,29 +70,29 @@ fn keys_come_in_order(home: &impl Home) {
 }
 
 #[test]
-fn memory_is_a_store() {
+fn memory_store() {
     let effort = Effort::now();
-    let amount = Amount { rounds: 20, steps: effort.times(20_000, 2_000_000), crowd: 3000 };
-    all_goes_well(&amount, MemoryStore::new);
-    keys_come_in_order(&MemoryStore::new(Layout::Secondary));
+    let amount = Amount { rounds: 20, steps: effort.times(20_000, 2_000_000), writes: 3000 };
+    check_store(&amount, MemoryStore::new);
+    check_key_order(&MemoryStore::new(Layout::Secondary));
 }
 
 #[test]
-fn redb_is_a_store() {
-    let home = |layout| Named::inside("dict.redb", layout);
-    all_goes_well(&Amount::file(), home);
-    keys_come_in_order(&home(Layout::Secondary));
+fn redb_store() {
+    let home = |layout| Named::in_temp_folder("dict.redb", layout);
+    check_store(&Amount::file(), home);
+    check_key_order(&home(Layout::Secondary));
 }
 
 #[test]
-fn fjall_is_a_store() {
-    let home = |layout| Named::inside("dict", layout);
-    all_goes_well(&Amount::file(), home);
-    keys_come_in_order(&home(Layout::Secondary));
+fn fjall_store() {
+    let home = |layout| Named::in_temp_folder("dict", layout);
+    check_store(&Amount::file(), home);
+    check_key_order(&home(Layout::Secondary));
 }
 
 #[cfg(unix)]
-mod on_servers {
+mod servers {
     use std::cell::RefCell;
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::{Duration, Instant};
@@ -102,15 +103,15 @@ mod on_servers {
     use super::*;
     use crate::server::Server;
 
-    /// A place of its own for each dictionary.
+    /// Returns an unused location on a server.
     fn home(server: &Server, layout: Layout) -> Named {
         static COUNT: AtomicU64 = AtomicU64::new(0);
-        let place = server.place(&format!("dict_{}", COUNT.fetch_add(1, Ordering::Relaxed)));
-        Named { place, layout, _folder: None }
+        let location = server.place(&format!("dict_{}", COUNT.fetch_add(1, Ordering::Relaxed)));
+        Named { location, layout, _folder: None }
     }
 
-    /// The server goes away in the middle, and comes back.
-    fn a_crash_is_survived(server: &mut Server, signal: &str) {
+    /// The server crashes while a dictionary is open, and is restarted.
+    fn check_server_crash(server: &mut Server, signal: &str) {
         for layout in LAYOUTS {
             let home = home(server, layout);
             let dict = Dict::create(home.create().unwrap(), busy_options(100)).unwrap();
@@ -141,41 +142,42 @@ mod on_servers {
     }
 
     #[test]
-    fn redis_is_a_store() {
+    fn redis_store() {
         let Some(server) = Server::redis() else { return };
-        all_goes_well(&Amount::server(), |layout| home(&server, layout));
+        check_store(&Amount::server(), |layout| home(&server, layout));
     }
 
     #[test]
-    fn postgres_is_a_store() {
+    fn postgres_store() {
         let Some(server) = Server::postgres() else { return };
-        all_goes_well(&Amount::server(), |layout| home(&server, layout));
-        keys_come_in_order(&home(&server, Layout::Secondary));
+        check_store(&Amount::server(), |layout| home(&server, layout));
+        check_key_order(&home(&server, Layout::Secondary));
     }
 
-    /// A write takes a while, since the server does: it is made, and who is denied does not wait.
-    fn slow(server: &Server, hold: impl FnOnce(&str), go_on: impl FnOnce()) {
+    /// A write waits for a stalled server; lookups that the filter rejects do not.
+    fn check_stalled_server(server: &Server, stall: impl FnOnce(&str), resume: impl FnOnce()) {
         let home = home(server, Layout::Secondary);
         let options = Options::default().with_keys(1000).with_fpr(1e-6);
         let dict = Dict::create(home.create().unwrap(), options).unwrap();
         dict.put(b"a", b"1").unwrap();
-        hold(home.place.split_once('#').unwrap().1);
+        stall(home.location.split_once('#').unwrap().1);
         std::thread::scope(|scope| {
             let write = scope.spawn(|| dict.put(b"b", b"2"));
             (0..10_000).for_each(|number| assert!(!dict.contains(&key(number)).unwrap()));
             std::thread::sleep(Duration::from_millis(100));
             assert!(!write.is_finished());
-            go_on();
+            resume();
             assert!(!write.join().unwrap().unwrap());
         });
         assert!(dict.contains(b"b").unwrap());
     }
 
-    /// A batch that the server refuses in its middle: none of it is there, and nothing is denied.
-    fn refused(server: &Server, refuse: impl Fn(&str), allow: impl Fn(&str)) {
+    /// The server refuses a write in the middle of a batch: no write of the batch is applied, and the filter
+    /// rejects no member.
+    fn check_refused_batch(server: &Server, refuse: impl Fn(&str), allow: impl Fn(&str)) {
         for layout in LAYOUTS {
             let home = home(server, layout);
-            let name = home.place.split_once('#').unwrap().1;
+            let name = home.location.split_once('#').unwrap().1;
             let dict = Dict::create(home.create().unwrap(), busy_options(100)).unwrap();
             assert!(!dict.put(b"a", b"1").unwrap());
             let long = vec![1; 1000];
@@ -192,8 +194,8 @@ mod on_servers {
         }
     }
 
-    /// Another has taken over.
-    fn fenced<F: Store + 'static, S: Store + 'static>(first: Dict<F>, second: Dict<S>) {
+    /// A second dictionary has taken over the store: the first one must not write.
+    fn check_fencing<F: Store + 'static, S: Store + 'static>(first: Dict<F>, second: Dict<S>) {
         assert_eq!(second.notices().len(), 1);
         assert!(matches!(first.put(b"b", b"2"), Err(Error::Fenced)));
         assert!(matches!(first.close(), Err(Error::Fenced)));
@@ -202,87 +204,98 @@ mod on_servers {
     }
 
     #[test]
-    fn what_may_happen_to_redis() {
+    fn redis_failures() {
         let Some(mut server) = Server::redis() else { return };
-        a_crash_is_survived(&mut server, "-KILL");
-        slow(&server, |_| server.signal("-STOP"), || server.signal("-CONT"));
+        check_server_crash(&mut server, "-KILL");
+        check_stalled_server(&server, |_| server.signal("-STOP"), || server.signal("-CONT"));
 
         let client = redis::Client::open(server.url()).unwrap();
-        let ask = |words: &[&str]| {
+        let run = |words: &[&str]| {
             let mut connection = client.get_connection().unwrap();
             let (name, rest) = words.split_first().unwrap();
             redis::cmd(name).arg(rest).query::<redis::Value>(&mut connection).unwrap()
         };
-        // Its memory is full.
-        let memory = |most: &str| drop(ask(&["CONFIG", "SET", "maxmemory", most]));
-        refused(&server, |_| memory("1"), |_| memory("0"));
+        // The memory of the server is full.
+        let memory = |bytes: &str| drop(run(&["CONFIG", "SET", "maxmemory", bytes]));
+        check_refused_batch(&server, |_| memory("1"), |_| memory("0"));
 
-        // The lease seems to be gone.
-        let place = server.place("taken");
-        let store = RedisStore::create(&place, Layout::Clustered).unwrap();
+        // The lease has expired.
+        let location = server.place("taken");
+        let store = RedisStore::create(&location, Layout::Clustered).unwrap();
         let first = Dict::create(store, busy_options(100)).unwrap();
         first.put(b"a", b"1").unwrap();
-        ask(&["DEL", "{taken}:lease"]);
-        fenced(first, Dict::open(RedisStore::open(&place).unwrap()).unwrap());
+        // The names of keys on the server are part of the format.
+        let metadata = run(&["HEXISTS", "{taken}:notes", "state"]);
+        assert_eq!(metadata, redis::Value::Int(1));
+        run(&["DEL", "{taken}:lease"]);
+        check_fencing(first, Dict::open(RedisStore::open(&location).unwrap()).unwrap());
 
-        // Others have meddled with the index.
-        let store = RedisStore::create(&server.place("meddled"), Layout::Secondary).unwrap();
+        // Another program has changed the entries without the index.
+        let store = RedisStore::create(&server.place("changed"), Layout::Secondary).unwrap();
         let dict = Dict::create(store, busy_options(100)).unwrap();
         dict.put(b"a", b"1").unwrap();
-        for (words, what) in [
-            (["HSET", "{meddled}:entries", "b", "2"], "an entry is not in the index"),
-            (["HDEL", "{meddled}:entries", "a", "b"], "the index names what is no entry"),
+        for (words, expected) in [
+            (["HSET", "{changed}:entries", "b", "2"], "an entry is not in the index"),
+            (["HDEL", "{changed}:entries", "a", "b"], "the index names a key without an entry"),
         ] {
-            ask(&words);
-            assert!(matches!(dict.verify(), Err(Error::Corrupt { what: told }) if told == what));
+            run(&words);
+            assert!(matches!(dict.verify(), Err(Error::Corrupt { what }) if what == expected));
         }
 
-        for (place, unreachable) in
+        for (location, unreachable) in
             [("redis://127.0.0.1:1/", true), ("redis://127.0.0.1/#Robert'); --", false)]
         {
-            match RedisStore::open(place) {
+            match RedisStore::open(location) {
                 Err(Error::Store { .. }) => assert!(unreachable),
-                Err(Error::Unknown { .. }) => assert!(!unreachable),
-                other => panic!("{place}: {other:?}"),
+                Err(Error::Location { .. }) => assert!(!unreachable),
+                other => panic!("{location}: {other:?}"),
             }
         }
     }
 
     #[test]
-    fn what_may_happen_to_postgres() {
+    fn postgres_failures() {
         let Some(mut server) = Server::postgres() else { return };
-        a_crash_is_survived(&mut server, "-QUIT");
+        check_server_crash(&mut server, "-QUIT");
 
         let connect = || postgres::Client::connect(&server.url(), postgres::NoTls).unwrap();
-        let ask = |text: &str| connect().batch_execute(text).unwrap();
-        // Somebody else has locked the table.
+        let run = |text: &str| connect().batch_execute(text).unwrap();
+        // Another session has locked the table.
         let other = RefCell::new(connect());
-        let tell = |text: &str| other.borrow_mut().batch_execute(text).unwrap();
-        slow(&server, |name| tell(&format!("begin; lock {name}")), || tell("commit"));
-
-        // A table takes no long values.
-        refused(
+        let execute = |text: &str| other.borrow_mut().batch_execute(text).unwrap();
+        check_stalled_server(
             &server,
-            |name| ask(&format!("alter table {name} add check (length(value) < 100)")),
-            |name| ask(&format!("alter table {name} drop constraint {name}_value_check")),
+            |name| execute(&format!("begin; lock {name}")),
+            || execute("commit"),
         );
 
-        // The session that holds the lock is ended by somebody.
-        let place = server.place("taken");
-        let store = PostgresStore::create(&place, Layout::Clustered).unwrap();
+        // The table refuses long values.
+        check_refused_batch(
+            &server,
+            |name| run(&format!("alter table {name} add check (length(value) < 100)")),
+            |name| run(&format!("alter table {name} drop constraint {name}_value_check")),
+        );
+
+        // The session that holds the lock is terminated.
+        let location = server.place("taken");
+        let store = PostgresStore::create(&location, Layout::Clustered).unwrap();
         let first = Dict::create(store, busy_options(100)).unwrap();
         first.put(b"a", b"1").unwrap();
-        ask("select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory'");
+        // The names of tables on the server are part of the format.
+        let metadata =
+            connect().query_opt("select note from taken_notes where name = 'state'", &[]);
+        assert!(metadata.unwrap().is_some());
+        run("select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory'");
         let deadline = Instant::now() + Duration::from_secs(10);
         let second = loop {
-            match Dict::open(PostgresStore::open(&place).unwrap()) {
+            match Dict::open(PostgresStore::open(&location).unwrap()) {
                 Err(Error::InUse) if Instant::now() < deadline => {}
                 opened => break opened.unwrap(),
             }
         };
-        fenced(first, second);
+        check_fencing(first, second);
 
-        // Names that others begin with.
+        // A name that is the prefix of another name.
         for (name, layout) in [("stock", Layout::Clustered), ("stock_index", Layout::Secondary)] {
             drop(PostgresStore::create(&server.place(name), layout).unwrap());
         }

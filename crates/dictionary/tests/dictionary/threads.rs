@@ -1,4 +1,4 @@
-//! Many threads at once, over a store that is slow enough for them to meet.
+//! Concurrent readers and writers, over a store that is slow enough for them to overlap.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use tamis_dictionary::{Op, Policy, Store};
 
 use crate::common::{Dict, LAYOUTS, Watch, Watched, busy_options, key};
 
-/// Keys that are put at first and stay.
-const LASTING: u64 = 500;
+/// The number of keys that are put first and never deleted.
+const PERMANENT: u64 = 500;
 const WRITERS: u64 = 3;
 
-pub(crate) fn crowd<S: Store + 'static>(store: S, policy: Policy, steps: u64, delay: u64) {
+pub(crate) fn check_threads<S: Store + 'static>(store: S, policy: Policy, steps: u64, delay: u64) {
     let watch = Arc::new(Watch::default());
     let dict = Dict::create(Watched(store, Arc::clone(&watch)), busy_options(300)).unwrap();
     let dict = dict.with_policy(policy);
-    let keys: Vec<_> = (0..LASTING).map(key).collect();
-    let ops: Vec<_> = keys.iter().map(|key| Op::Put(key, b"stays")).collect();
+    let keys: Vec<_> = (0..PERMANENT).map(key).collect();
+    let ops: Vec<_> = keys.iter().map(|key| Op::Put(key, b"value")).collect();
     dict.write(&ops).unwrap();
     watch.delay.store(delay, SeqCst);
     let done = AtomicBool::new(false);
@@ -34,10 +34,10 @@ pub(crate) fn crowd<S: Store + 'static>(store: S, policy: Policy, steps: u64, de
             scope.spawn(move || {
                 let mut random = Random::new(100 + reader);
                 while !done.load(SeqCst) {
-                    let lasting = key(random.below(LASTING as usize) as u64);
-                    assert!(dict.contains(&lasting).unwrap(), "a member is denied");
-                    let stranger = key(1_000_000 + random.below(5000) as u64);
-                    assert!(!dict.contains(&stranger).unwrap());
+                    let present = key(random.below(PERMANENT as usize) as u64);
+                    assert!(dict.contains(&present).unwrap(), "a member is rejected");
+                    let absent = key(1_000_000 + random.below(5000) as u64);
+                    assert!(!dict.contains(&absent).unwrap());
                 }
             });
         }
@@ -53,7 +53,7 @@ pub(crate) fn crowd<S: Store + 'static>(store: S, policy: Policy, steps: u64, de
     dict.close().unwrap();
 }
 
-/// Each writer has keys of its own, and knows what becomes of them.
+/// Each writer uses its own keys and compares them with a map.
 fn write<S: Store + 'static>(dict: &Dict<S>, writer: u64, steps: u64) {
     let mut random = Random::new(writer);
     let mut map = HashMap::new();
@@ -61,8 +61,8 @@ fn write<S: Store + 'static>(dict: &Dict<S>, writer: u64, steps: u64) {
         let number = 1000 * (writer + 1) + random.below(200) as u64;
         match random.below(5) {
             0 | 1 => {
-                let had = dict.put(&key(number), &step.to_le_bytes()).unwrap();
-                assert_eq!(map.insert(number, step).is_some(), had);
+                let existed = dict.put(&key(number), &step.to_le_bytes()).unwrap();
+                assert_eq!(map.insert(number, step).is_some(), existed);
             }
             2 => assert_eq!(dict.delete(&key(number)).unwrap(), map.remove(&number).is_some()),
             _ => {
@@ -74,12 +74,12 @@ fn write<S: Store + 'static>(dict: &Dict<S>, writer: u64, steps: u64) {
 }
 
 #[test]
-fn many_threads_agree_in_memory() {
+fn threads_agree_in_memory() {
     let steps = Effort::now().times(3000, 300_000);
     for layout in LAYOUTS {
         for policy in [Policy::Inline, Policy::Background] {
-            crowd(MemoryStore::new(layout), policy, steps, 20);
-            crowd(MemoryStore::new(layout), policy, 10 * steps, 0);
+            check_threads(MemoryStore::new(layout), policy, steps, 20);
+            check_threads(MemoryStore::new(layout), policy, 10 * steps, 0);
         }
     }
 }

@@ -1,0 +1,182 @@
+//! Loading, rebuilding and saving the shards of the filter.
+
+use std::sync::atomic::Ordering;
+
+use tamis::{KeyHash, Shape};
+
+use super::{Engine, lock, plan_shape, shard_capacity};
+use crate::error::Error;
+use crate::manifest::{self, COUNTS, Manifest, STATE, SavedShard};
+use crate::options::DictionaryFilter;
+use crate::shard::{SaltedFilter, global_range};
+use crate::stats::add;
+use crate::store::Store;
+
+impl<F: DictionaryFilter, S: Store> Engine<F, S> {
+    /// Loads a shard from its record, or rebuilds it from the store. The caller holds the shard's write lock.
+    pub(super) fn load(&self, number: usize) -> Result<(), Error> {
+        let shard = &self.shards[number];
+        let is_unwritten = {
+            let state = shard.state();
+            if state.filter.is_some() {
+                return Ok(());
+            }
+            state.is_unwritten()
+        };
+        if !is_unwritten {
+            add(&shard.counters.rebuilds);
+            return self.rebuild(number, 0);
+        }
+        add(&shard.counters.reads_filter);
+        let record = self.store.meta(&manifest::shard_name(number))?;
+        let generation = lock(&self.manifest).shards[number].generation;
+        let decoded = record
+            .ok_or_else(|| "its record is missing".to_owned())
+            .and_then(|record| manifest::decode_shard(&record, &self.hasher, generation, number));
+        match decoded {
+            Ok(filter) => shard.state_mut().replace(filter),
+            Err(reason) => {
+                self.notify(format!("shard {number} of the filter was rebuilt: {reason}"));
+                add(&shard.counters.rebuilds);
+                self.rebuild(number, 0)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Rebuilds a shard from the store, with at least the given capacity. The caller holds the shard's write
+    /// lock.
+    pub(super) fn rebuild(&self, number: usize, min_capacity: u64) -> Result<(), Error> {
+        let shard = &self.shards[number];
+        add(&shard.counters.reads_filter);
+        let mut members = Vec::new();
+        self.read_members(global_range(number, self.shard_bits, &(0..=u64::MAX)), &mut members)?;
+        let in_doubt: Vec<KeyHash> = {
+            let state = shard.state();
+            state.in_doubt.iter().filter(|key| !members.contains(key)).copied().collect()
+        };
+        members.extend(in_doubt);
+        self.fill(number, min_capacity, &members)
+    }
+
+    /// Replaces a shard's filter by one of `keys`.
+    fn fill(&self, number: usize, min_capacity: u64, keys: &[KeyHash]) -> Result<(), Error> {
+        let count = keys.len() as u64;
+        let planned = shard_capacity(lock(&self.manifest).keys as f64 / self.shards.len() as f64);
+        let capacity = if count <= planned { planned } else { count + count / 4 }.max(min_capacity);
+        let built = SaltedFilter::build(self.shape(capacity)?, keys)?;
+        let state = &mut *self.shards[number].state_mut();
+        state.replace(built);
+        state.changed = true;
+        Ok(())
+    }
+
+    /// Returns the shape for a number of keys. The last one is cached: planning a shape takes longer than
+    /// building a small filter, and shards often have equal shapes.
+    fn shape(&self, keys: u64) -> Result<F::Shape, Error> {
+        let mut cached = lock(&self.cached_shape);
+        match &*cached {
+            Some((cached_keys, shape)) if *cached_keys == keys => Ok(shape.clone()),
+            _ => {
+                let shape = plan_shape::<F>(keys, self.fpr)?;
+                *cached = Some((keys, shape.clone()));
+                Ok(shape)
+            }
+        }
+    }
+
+    /// Rebuilds all shards by one scan in the order of hashes.
+    pub(super) fn rebuild_all(&self) -> Result<(), Error> {
+        add(&self.shards[0].counters.reads_filter);
+        let (mut keys, mut number, mut total) = (Vec::new(), 0, 0u64);
+        let mut result = Ok(());
+        let mut fill_to = |next: usize, keys: &mut Vec<KeyHash>| {
+            while number < next {
+                let filled = self.fill(number, 0, keys);
+                result = std::mem::replace(&mut result, Ok(())).and(filled);
+                add(&self.shards[number].counters.rebuilds);
+                keys.clear();
+                number += 1;
+            }
+        };
+        self.store.keys(0..=u64::MAX, &mut |key| {
+            let shard_key = self.shard_key(key);
+            fill_to(shard_key.shard, &mut keys);
+            keys.push(shard_key.local);
+            total += 1;
+        })?;
+        fill_to(self.shards.len(), &mut keys);
+        result?;
+        self.notify(format!(
+            "the dictionary was not closed: its filter was rebuilt from {total} keys"
+        ));
+        Ok(())
+    }
+
+    /// Saves the changed shards, the counters and a clean state record.
+    ///
+    /// The state record is written last, in one transaction with the last shards. If saving is interrupted,
+    /// the store keeps the dirty state record, and the next `open` rebuilds the filter.
+    pub(crate) fn save(&self) -> Result<(), Error> {
+        /// The size of the records that are written in one access.
+        const BATCH_BYTES: usize = 16 << 20;
+        let counts = self.counts();
+        if counts == self.previous.counts && !self.dirty.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mut manifest = lock(&self.manifest).clone();
+        manifest.generation += 1;
+        let write = |records: &[(String, Vec<u8>)]| {
+            let records: Vec<_> =
+                records.iter().map(|(name, record)| (&**name, &**record)).collect();
+            self.store.set_meta(&records)
+        };
+        if self.shards.iter().any(|shard| !shard.state().in_doubt.is_empty()) {
+            self.store.barrier()?;
+        }
+        let mut records: Vec<(String, Vec<u8>)> = Vec::new();
+        for number in 0..self.shards.len() {
+            let _lock = self.shards[number].write_lock();
+            let Some(record) = self.encode_if_changed(number, &mut manifest)? else { continue };
+            records.push((manifest::shard_name(number), record));
+            if records.iter().map(|(_, record)| record.len()).sum::<usize>() > BATCH_BYTES {
+                write(&records)?;
+                records.clear();
+            }
+        }
+        manifest.clean = true;
+        records.push((COUNTS.to_owned(), manifest::encode_counts(self.window(), &counts)));
+        records.push((STATE.to_owned(), manifest.to_bytes()));
+        write(&records)
+    }
+
+    /// Encodes the record of a shard and enters it in the manifest, unless the shard is unchanged. The caller
+    /// holds the shard's write lock.
+    fn encode_if_changed(
+        &self,
+        number: usize,
+        manifest: &mut Manifest,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let shard = &self.shards[number];
+        if !shard.state().is_unwritten() {
+            self.load(number)?;
+        }
+        let state = &mut *shard.state_mut();
+        if !state.changed {
+            return Ok(None);
+        }
+        let Some(filter) = state.filter.take() else { return Ok(None) };
+        let figures = filter.shape().figures();
+        manifest.shards[number] = SavedShard {
+            generation: manifest.generation,
+            keys: filter.len(),
+            capacity: figures.keys,
+            bytes: figures.bytes,
+        };
+        let salted = SaltedFilter { filter, salt: state.salt };
+        let (salted, record) =
+            manifest::encode_shard(self.hasher, salted, manifest.generation, number);
+        state.replace(salted);
+        record.map(Some)
+    }
+}
