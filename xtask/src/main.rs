@@ -14,7 +14,7 @@ cargo xtask CHORE
   soak           the same checks with the large counts: hours
   fuzz [SECONDS] every fuzz target, so long each (60)
   peers [FLAGS]  our filters beside other crates', in one process; flags as `tamis bench`
-  lab            runs every program of lab/ and rewrites its tables and figures: hours
+  lab            runs every program of lab/, which rewrite its tables and figures
   table          the README's table of filters, from the registry
 ";
 
@@ -175,4 +175,20 @@ fn run(command: &mut Command) -> Result<()> {
         bail!("{command:?} failed");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lab_has_every_program() {
+        let manifest = std::fs::read_to_string(format!("{}/lab/Cargo.toml", root())).unwrap();
+        let programs = manifest.split("[[bin]]\nname = \"").skip(1);
+        let mut programs: Vec<_> = programs.filter_map(|rest| rest.split('"').next()).collect();
+        let mut listed = LAB.to_vec();
+        programs.sort_unstable();
+        listed.sort_unstable();
+        assert_eq!(listed, programs);
+    }
 }
