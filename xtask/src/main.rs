@@ -180,3 +180,19 @@ fn run(command: &mut Command) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lab_has_every_program() {
+        let manifest = std::fs::read_to_string(format!("{}/lab/Cargo.toml", root())).unwrap();
+        let programs = manifest.split("[[bin]]\nname = \"").skip(1);
+        let mut programs: Vec<_> = programs.filter_map(|rest| rest.split('"').next()).collect();
+        let mut listed = LAB.to_vec();
+        programs.sort_unstable();
+        listed.sort_unstable();
+        assert_eq!(listed, programs);
+    }
+}

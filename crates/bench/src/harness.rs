@@ -118,8 +118,8 @@ impl Metric {
     pub const ALL: [Self; 5] =
         [Self::Build, Self::Hit, Self::Miss, Self::HitBatch, Self::MissBatch];
 
-    /// Returns the queries of a round. No key is looked up twice, since its cache line would
-    /// still be cached.
+    /// Returns the queries of a round. Each round has its own, because repeated queries would hit
+    /// lines that are still cached.
     fn queries(self, keys: &Keys, round: usize) -> &[u64] {
         let (from, chunk) = match self {
             Self::Build => return &keys.members,

@@ -12,7 +12,7 @@
 //! is rebuilt from the store. The record contains the seed: anyone who can read the store can choose keys
 //! that collide with others.
 
-use tamis::{HashId, KeyHasher, Keyed, Limits, Stored};
+use tamis::{Container, HashId, KeyForms, KeyHasher, Keyed, Persist};
 
 use crate::error::Error;
 use crate::shard::SaltedFilter;
@@ -125,22 +125,21 @@ pub(crate) fn shard_name(number: usize) -> String {
     format!("shard/{number}")
 }
 
-/// Encodes the record of a shard. Returns the filter as well, which is moved while it is encoded.
-pub(crate) fn encode_shard<F: Stored>(
-    hasher: KeyHasher,
-    shard: SaltedFilter<F>,
+/// Encodes the record of a shard.
+pub(crate) fn encode_shard<F: Persist>(
+    hasher: &KeyHasher,
+    filter: &F,
+    salt: u64,
     generation: u64,
     number: usize,
-) -> (SaltedFilter<F>, Result<Vec<u8>, Error>) {
-    let SaltedFilter { filter, salt } = shard;
+) -> Result<Vec<u8>, Error> {
     let mut bytes = to_bytes([generation, number as u64, salt]);
-    let keyed = Keyed::new(hasher, filter);
-    let written = keyed.write(&mut bytes).map_err(Error::from);
-    (SaltedFilter { filter: keyed.into_parts().1, salt }, written.map(|()| bytes))
+    Container::new(hasher, KeyForms::NONE, filter).write_to(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Decodes the record of a shard, or returns why it cannot be used.
-pub(crate) fn decode_shard<F: Stored>(
+pub(crate) fn decode_shard<F: Persist>(
     bytes: &[u8],
     hasher: &KeyHasher,
     generation: u64,
@@ -151,7 +150,7 @@ pub(crate) fn decode_shard<F: Stored>(
     if words[..2] != [generation, number as u64] {
         return Err("its record has another generation or shard number".into());
     }
-    let keyed = Keyed::<F>::read(file, &Limits::default()).map_err(|error| error.to_string())?;
+    let keyed = Keyed::<F>::from_bytes(file).map_err(|error| error.to_string())?;
     if keyed.hasher() != hasher {
         return Err("its record belongs to another dictionary".into());
     }

@@ -2,28 +2,17 @@
 
 use std::fmt;
 
-use tamis::{Adapt, Build, HashId, Registered, Remove, Stored};
+use tamis::{Adapt, HashId, Registered, Remove};
 
 /// A filter that a dictionary can use: it supports removal and repairs and can be saved.
 ///
 /// Implemented for every filter with these capabilities. [`Broom`](tamis::Broom) is the usual choice.
 pub trait DictionaryFilter:
-    Adapt<Shape: Send> + Remove + Build + Stored + Registered + fmt::Debug + Send + Sync + 'static
+    Adapt + Remove + Registered + fmt::Debug + Send + Sync + 'static
 {
 }
 
-impl<F> DictionaryFilter for F where
-    F: Adapt<Shape: Send>
-        + Remove
-        + Build
-        + Stored
-        + Registered
-        + fmt::Debug
-        + Send
-        + Sync
-        + 'static
-{
-}
+impl<F: Adapt + Remove + Registered + fmt::Debug + Send + Sync + 'static> DictionaryFilter for F {}
 
 /// When false positives are repaired.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

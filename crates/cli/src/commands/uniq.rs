@@ -92,7 +92,6 @@ pub(crate) fn run(args: &Uniq) -> Result<()> {
     let (mut seen, mut fresh, mut saved) = (Vec::new(), Vec::new(), Instant::now());
     let outcome = lines.each_batch(args.form.threads(), read, |lines| {
         // Locked until the lines are printed, so that a checkpoint never has lines that were not.
-
         let mut keyed = keyed.lock().unwrap_or_else(PoisonError::into_inner);
         let AnyFilter::Sliding(filter) = keyed.filter_mut() else {
             unreachable!("`begin` returns a sliding filter")

@@ -165,7 +165,7 @@ impl<F: DictionaryFilter, S: Store> Engine<F, S> {
         if !state.changed {
             return Ok(None);
         }
-        let Some(filter) = state.filter.take() else { return Ok(None) };
+        let Some(filter) = &state.filter else { return Ok(None) };
         let figures = filter.shape().figures();
         manifest.shards[number] = SavedShard {
             generation: manifest.generation,
@@ -173,10 +173,10 @@ impl<F: DictionaryFilter, S: Store> Engine<F, S> {
             capacity: figures.keys,
             bytes: figures.bytes,
         };
-        let salted = SaltedFilter { filter, salt: state.salt };
-        let (salted, record) =
-            manifest::encode_shard(self.hasher, salted, manifest.generation, number);
-        state.replace(salted);
-        record.map(Some)
+        let generation = manifest.generation;
+        let record =
+            manifest::encode_shard(&self.hasher, filter, state.salt, generation, number)?;
+        state.changed = false;
+        Ok(Some(record))
     }
 }
