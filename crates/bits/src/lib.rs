@@ -12,8 +12,8 @@
 //! | `range.rs` | a hash to a place: multiply, keep the high half |
 //! | `select.rs` | counting and finding the set bits of a word |
 //! | `set.rs` | words as sets of bits: union, intersection, counting |
-//! | `band.rs` | linear systems over GF(2) whose rows are narrow bands, and their solutions |
-//! | `windows.rs` | the same where a row is two windows, wherever they are |
+//! | `gf2/` | linear systems over GF(2) |
+//! | `cpu.rs` | the instruction sets of the machine |
 //! | `unaligned.rs` | bytes of an array of words, from any byte on |
 //! | `peel.rs` | a cell for each record: the graphs and the peeling behind the static kinds |
 //! | `prefetch.rs` | ask for a cache line before it is needed |
@@ -26,7 +26,9 @@ extern crate alloc;
 extern crate std;
 
 mod atomic;
-pub mod band;
+#[cfg(target_arch = "x86_64")]
+mod cpu;
+pub mod gf2;
 pub mod lanes;
 pub mod packed;
 pub mod peel;
@@ -36,7 +38,6 @@ pub mod select;
 pub mod set;
 pub mod simd;
 pub mod unaligned;
-pub mod windows;
 mod words;
 
 pub use atomic::AtomicWords;

@@ -21,7 +21,8 @@
 //! any means could take. That needs few cells that are kept in the cache, since the zip's slider
 //! is all that is worked on.
 
-use std::cmp::{max, min};
+use alloc::vec::Vec;
+use core::cmp::{max, min};
 
 use crate::prefetch::prefetch;
 use crate::range::{mix, scale};

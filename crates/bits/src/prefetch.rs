@@ -5,7 +5,7 @@
 pub fn prefetch<T>(items: &[T], index: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         let address = items.as_ptr().wrapping_add(index).cast();
         // SAFETY: a prefetch never faults and changes nothing that a program can see; the address
         // is computed with wrapping arithmetic and not dereferenced.

@@ -9,8 +9,8 @@
 //! cost as much. So whole pieces of work are handed over as a [`Task`], which is compiled once for
 //! plain machines and once for those with BMI2, and [`run`] picks.
 
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+#[cfg(target_arch = "x86_64")]
+use crate::cpu::{Feature, has};
 
 /// How bits are counted and found.
 pub trait Bits: Copy {
@@ -38,34 +38,12 @@ pub trait Task {
 /// Does `task` with the best instructions there are.
 #[inline(always)]
 pub fn run<T: Task>(task: T) -> T::Output {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if has_bmi2() {
+    #[cfg(target_arch = "x86_64")]
+    if has(Feature::BMI2) {
         // SAFETY: the machine has BMI1, BMI2 and POPCNT: asked just above.
         return unsafe { with_bmi2(task) };
     }
     plainly(task)
-}
-
-/// Whether the machine has BMI1, BMI2 and POPCNT: one look where asking for three takes three.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[inline(always)]
-fn has_bmi2() -> bool {
-    static HAS: AtomicU8 = AtomicU8::new(UNKNOWN);
-    const UNKNOWN: u8 = 0;
-    const NO: u8 = 1;
-    const YES: u8 = 2;
-    #[cold]
-    fn ask() -> bool {
-        let has = is_x86_feature_detected!("bmi1")
-            && is_x86_feature_detected!("bmi2")
-            && is_x86_feature_detected!("popcnt");
-        HAS.store(if has { YES } else { NO }, Relaxed);
-        has
-    }
-    match HAS.load(Relaxed) {
-        UNKNOWN => ask(),
-        known => known == YES,
-    }
 }
 
 /// Out of the way of the other, with which it would share the registers.
@@ -118,11 +96,11 @@ impl Bits for Portable {
 }
 
 /// Proof that the machine has BMI2.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy, Debug)]
 struct Bmi2(());
 
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(target_arch = "x86_64")]
 impl Bits for Bmi2 {
     #[inline(always)]
     fn rank(self, word: u64, below: u32) -> u32 {
@@ -132,17 +110,17 @@ impl Bits for Bmi2 {
     #[inline(always)]
     fn select(self, word: u64, n: u32) -> u32 {
         // SAFETY: a `Bmi2` is made in `with_bmi2` alone, where the machine has it.
-        unsafe { std::arch::x86_64::_pdep_u64(1 << n, word) }.trailing_zeros()
+        unsafe { core::arch::x86_64::_pdep_u64(1 << n, word) }.trailing_zeros()
     }
 
     #[inline(always)]
     fn squeeze(self, word: u64, gone: u64) -> u64 {
         // SAFETY: as above.
-        unsafe { std::arch::x86_64::_pext_u64(word, !gone) }
+        unsafe { core::arch::x86_64::_pext_u64(word, !gone) }
     }
 }
 
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "bmi1,bmi2,popcnt")]
 fn with_bmi2<T: Task>(task: T) -> T::Output {
     task.work(Bmi2(()))

@@ -15,7 +15,7 @@ pub fn read<const N: usize>(words: &[u64], byte: usize) -> [u8; N] {
         // SAFETY: so are the `N` bytes from there on, all initialised, and bytes need no alignment.
         return unsafe { from.cast::<[u8; N]>().read() };
     }
-    std::array::from_fn(|i| (words[(byte + i) / 8] >> ((byte + i) % 8 * 8)) as u8)
+    core::array::from_fn(|i| (words[(byte + i) / 8] >> ((byte + i) % 8 * 8)) as u8)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Split blocks in one 256-bit register.
 
-use std::arch::asm;
-use std::arch::x86_64::{
+use core::arch::asm;
+use core::arch::x86_64::{
     __m256i, _mm256_loadu_si256, _mm256_mullo_epi32, _mm256_or_si256, _mm256_set1_epi32,
     _mm256_sllv_epi32, _mm256_srli_epi32, _mm256_storeu_si256, _mm256_testc_si256,
 };

@@ -10,7 +10,7 @@
 //! start on one.
 
 #[cfg(target_arch = "x86_64")]
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use crate::cpu::{Feature, has};
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -69,40 +69,14 @@ impl Isa {
 
     #[inline(always)]
     fn is_available(self) -> bool {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        #[cfg(target_arch = "x86_64")]
         return match self {
             Self::Generic => true,
-            Self::Avx2 => is_x86_feature_detected!("avx2"),
-            Self::Avx512 => {
-                is_x86_feature_detected!("avx512f")
-                    && is_x86_feature_detected!("avx512dq")
-                    && is_x86_feature_detected!("avx2")
-            }
+            Self::Avx2 => has(Feature::AVX2),
+            Self::Avx512 => has(Feature::AVX512_DQ),
         };
-        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        #[cfg(not(target_arch = "x86_64"))]
         return self == Self::Generic;
-    }
-}
-
-/// [`Isa::is_available`] for AVX2, remembered in a byte: the standard library's own memory takes
-/// three instructions more to ask, which shows where a query takes forty.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-fn has_avx2() -> bool {
-    static KNOWN: AtomicU8 = AtomicU8::new(ASK);
-    const ASK: u8 = 0;
-    const YES: u8 = 1;
-    const NO: u8 = 2;
-    #[cold]
-    fn ask() -> bool {
-        let yes = Isa::Avx2.is_available();
-        KNOWN.store(if yes { YES } else { NO }, Relaxed);
-        yes
-    }
-    match KNOWN.load(Relaxed) {
-        YES => true,
-        NO => false,
-        _ => ask(),
     }
 }
 
@@ -114,7 +88,7 @@ fn has_avx2() -> bool {
 pub fn contains(words: &[u64], block: usize, x: u32) -> bool {
     let block = nth(words, block);
     #[cfg(target_arch = "x86_64")]
-    if has_avx2() {
+    if has(Feature::AVX2) {
         // SAFETY: the machine has AVX2: asked just above.
         return unsafe { avx2::contains_inline(block, x) };
     }
@@ -129,7 +103,7 @@ pub fn contains(words: &[u64], block: usize, x: u32) -> bool {
 pub fn insert(words: &mut [u64], block: usize, x: u32) {
     let block = nth_mut(words, block);
     #[cfg(target_arch = "x86_64")]
-    if Isa::Avx2.is_available() {
+    if has(Feature::AVX2) {
         // SAFETY: the machine has AVX2: asked just above.
         return unsafe { avx2::insert(block, x) };
     }

@@ -24,10 +24,11 @@
 //! by side. A dot product is two ANDs, a XOR and a parity for each bit, eight bits at once in a
 //! 512-bit register.
 
-#[cfg(target_arch = "x86_64")]
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use alloc::vec::Vec;
 
 use crate::OutOfMemory;
+#[cfg(target_arch = "x86_64")]
+use crate::cpu::{Feature, has};
 
 /// Unknowns that a row may meet, slots of a block, bits of a word.
 pub const BAND: usize = 64;
@@ -104,8 +105,8 @@ impl Band {
     pub fn solve(&self, width: u32, free: impl Fn(usize) -> u64 + Copy, out: &mut [u64]) {
         assert!(self.rows.len().is_multiple_of(BAND), "whole blocks");
         assert_eq!(out.len(), self.rows.len() / BAND * width as usize, "a word a bit a block");
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        if has_avx512() {
+        #[cfg(target_arch = "x86_64")]
+        if has(Feature::AVX512_POPCNT) {
             // SAFETY: the machine has what the function is compiled for: asked just above.
             return unsafe { solve_avx512(&self.rows, width, free, out) };
         }
@@ -180,8 +181,8 @@ fn window(words: &[u64], width: usize, slot: u64, coefficients: u64) -> (&[u64],
 /// If a window reaches past the end.
 #[inline(always)]
 pub fn holds<const W: usize>(words: &[u64], width: u32, question: Question<W>) -> bool {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if has_avx512() {
+    #[cfg(target_arch = "x86_64")]
+    if has(Feature::AVX512_POPCNT) {
         let Question { slots, coefficients, value } = question;
         // SAFETY: the machine has what the function is compiled for: asked just above.
         return unsafe { holds_avx512(words, width, slots, coefficients, value) };
@@ -194,7 +195,7 @@ pub fn holds<const W: usize>(words: &[u64], width: u32, question: Question<W>) -
 fn holds_portable<const W: usize>(words: &[u64], width: u32, question: &Question<W>) -> bool {
     let width = width as usize;
     let windows: [_; W] =
-        std::array::from_fn(|i| window(words, width, question.slots[i], question.coefficients[i]));
+        core::array::from_fn(|i| window(words, width, question.slots[i], question.coefficients[i]));
     (0..width).all(|column| {
         let met = windows.iter().fold(0, |met, (blocks, second, [low, high])| {
             met ^ blocks[column] & low ^ blocks[second + column] & high
@@ -215,12 +216,12 @@ fn holds_avx512<const W: usize>(
     coefficients: [u64; W],
     value: u64,
 ) -> bool {
-    use std::arch::x86_64::{
+    use core::arch::x86_64::{
         _mm512_and_si512, _mm512_maskz_loadu_epi64, _mm512_popcnt_epi64, _mm512_set1_epi64,
         _mm512_setzero_si512, _mm512_test_epi64_mask, _mm512_xor_si512,
     };
     let width = width as usize;
-    let windows: [_; W] = std::array::from_fn(|i| window(words, width, slots[i], coefficients[i]));
+    let windows: [_; W] = core::array::from_fn(|i| window(words, width, slots[i], coefficients[i]));
     let one = _mm512_set1_epi64(1);
     let agree = |column: usize| {
         let columns = 0xffu8 >> TOGETHER.saturating_sub(width - column);
@@ -255,8 +256,8 @@ pub fn hold_each<const W: usize>(
     out: &mut [bool],
 ) {
     assert!(out.len() >= questions.len(), "an answer for each question");
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if has_avx512() {
+    #[cfg(target_arch = "x86_64")]
+    if has(Feature::AVX512_POPCNT) {
         // SAFETY: the machine has what the function is compiled for: asked just above.
         return unsafe { hold_each_avx512(words, width, questions, out) };
     }
@@ -276,31 +277,6 @@ fn hold_each_avx512<const W: usize>(
     for (question, out) in questions.iter().zip(out) {
         let Question { slots, coefficients, value } = *question;
         *out = holds_avx512(words, width, slots, coefficients, value);
-    }
-}
-
-/// Whether the machine counts the bits of eight words at once, remembered in a byte: the standard
-/// library would have to be asked four times.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-pub(crate) fn has_avx512() -> bool {
-    static KNOWN: AtomicU8 = AtomicU8::new(ASK);
-    const ASK: u8 = 0;
-    const YES: u8 = 1;
-    const NO: u8 = 2;
-    #[cold]
-    fn ask() -> bool {
-        let yes = is_x86_feature_detected!("avx512f")
-            && is_x86_feature_detected!("avx512vl")
-            && is_x86_feature_detected!("avx512vpopcntdq")
-            && is_x86_feature_detected!("popcnt");
-        KNOWN.store(if yes { YES } else { NO }, Relaxed);
-        yes
-    }
-    match KNOWN.load(Relaxed) {
-        YES => true,
-        NO => false,
-        _ => ask(),
     }
 }
 
@@ -404,8 +380,8 @@ mod tests {
         let starts = words.len() / width as usize * BAND - BAND + 1;
         let questions: Vec<Question<W>> = (0..starts)
             .map(|start| {
-                let slots = std::array::from_fn(|i| (start * (i * 6 + 1) % starts) as u64);
-                let coefficients = std::array::from_fn(|i| mix(start as u64 ^ 77 << i));
+                let slots = core::array::from_fn(|i| (start * (i * 6 + 1) % starts) as u64);
+                let coefficients = core::array::from_fn(|i| mix(start as u64 ^ 77 << i));
                 let value = (0..W).fold(0, |sum, i| {
                     sum ^ product(words, width, slots[i] as usize, coefficients[i])
                 });

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Such a system is solvable with hardly more unknowns than equations, as if its rows were random
-//! throughout; a [`Band`](crate::band::Band) is not. The price is that rows fill up when they are added to each other.
+//! throughout; a [`Band`](super::band::Band) is not. The price is that rows fill up when they are added to each other.
 //!
 //! Elimination goes word by word of unknowns. A row joins in when its first word comes; until then it
 //! is not touched, so that of `n` rows at most a quarter are full at a time. In each word:
@@ -23,10 +23,13 @@
 //! quarter slower. With `n` rows there are about `n³ / 3800` additions of words, eight at once.
 //! What is no pivot in the end has no unknowns left: its value is 0, or it contradicts the others.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::band::BAND;
 use crate::OutOfMemory;
-use crate::band::BAND;
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-use crate::band::has_avx512;
+#[cfg(target_arch = "x86_64")]
+use crate::cpu::{Feature, has};
 
 /// One equation: the unknowns from each slot on where a coefficient is 1 sum up to the value, bit
 /// by bit of the value.
@@ -108,8 +111,8 @@ impl System {
         }
         self.pivots.resize(BAND * each, Line::default());
         self.sums.resize(PICKS * SUMS, Line::default());
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        if has_avx512() {
+        #[cfg(target_arch = "x86_64")]
+        if has(Feature::AVX512_POPCNT) {
             // SAFETY: the machine has what the function is compiled for: asked just above.
             return Ok(unsafe { eliminate_avx512(self, rows) });
         }
@@ -117,14 +120,14 @@ impl System {
     }
 
     /// Unknowns of `width` bits that satisfy all rows but those that contradict others, in blocks as
-    /// [`Band::solve`](crate::band::Band::solve) has them. An unknown of which nothing is said is 0.
+    /// [`Band::solve`](super::band::Band::solve) has them. An unknown of which nothing is said is 0.
     ///
     /// # Panics
     /// If `out` is not as long as the blocks.
     pub fn solve(&self, width: u32, out: &mut [u64]) {
         assert_eq!(out.len(), self.words * width as usize, "a word a bit a block");
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        if has_avx512() {
+        #[cfg(target_arch = "x86_64")]
+        if has(Feature::AVX512_POPCNT) {
             // SAFETY: the machine has what the function is compiled for: asked just above.
             return unsafe { solve_avx512(self, width as usize, out) };
         }
