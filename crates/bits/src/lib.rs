@@ -19,11 +19,9 @@
 //! | `prefetch.rs` | ask for a cache line before it is needed |
 //! | `simd/` | 256-bit split blocks, in AVX-512, AVX2 and portable twins |
 
-#![cfg_attr(not(feature = "std"), no_std)]
+#![cfg_attr(not(any(test, feature = "std")), no_std)]
 
 extern crate alloc;
-#[cfg(all(test, not(feature = "std")))]
-extern crate std;
 
 mod atomic;
 #[cfg(target_arch = "x86_64")]

@@ -25,11 +25,9 @@
 //! [`Limits`] before memory is asked for, and it stays so when the checksums have been recomputed
 //! by somebody who means harm. `FORMAT.md` is the specification.
 
-#![cfg_attr(not(feature = "std"), no_std)]
+#![cfg_attr(not(any(test, feature = "std")), no_std)]
 
 extern crate alloc;
-#[cfg(all(test, not(feature = "std")))]
-extern crate std;
 
 mod chunks;
 mod error;

@@ -293,7 +293,6 @@ pub fn each_le_chunk<E>(
 mod tests {
     use super::*;
     use alloc::sync::Arc;
-    use std::{format, vec};
 
     #[test]
     fn starts_on_a_line_and_is_zero() {
