@@ -1,4 +1,4 @@
-//! Split blocks, two keys in one 512-bit register.
+//! Split blocks of two keys in one 512-bit register.
 
 use core::arch::x86_64::{
     __m256i, __m512i, _mm256_loadu_si256, _mm256_set1_epi32, _mm512_andnot_si512,

@@ -1,4 +1,4 @@
-//! The definition of a split block, in plain Rust.
+//! Split blocks in plain Rust, which define the results.
 
 use super::{AHEAD, BLOCK_WORDS, SALT, nth, nth_mut};
 use crate::prefetch;

@@ -394,7 +394,7 @@ impl Filter for Ribbon {
         for (i, out) in out.chunks_mut(BATCH).enumerate() {
             let next = self.questions(keys.get((i + 1) * BATCH..).unwrap_or(&[]));
             let now = std::mem::replace(&mut questions, next);
-            band::hold_each(&self.table, self.shape.width, &now[..out.len()], out);
+            band::holds_batch(&self.table, self.shape.width, &now[..out.len()], out);
         }
         if !self.overflow.is_empty() {
             for (key, out) in keys.iter().zip(out) {

@@ -412,7 +412,7 @@ impl Filter for XorSat {
         for (i, out) in out.chunks_mut(BATCH).enumerate() {
             let next = self.questions(keys.get((i + 1) * BATCH..).unwrap_or(&[]));
             let now = std::mem::replace(&mut questions, next);
-            band::hold_each(&self.table, self.shape.width, &now[..out.len()], out);
+            band::holds_batch(&self.table, self.shape.width, &now[..out.len()], out);
             if self.shape.wide > 0 {
                 for ((key, question), out) in keys[i * BATCH..].iter().zip(now).zip(out) {
                     let block = range::scale(key.hi, self.places.blocks);
