@@ -1,30 +1,34 @@
-//! Words while many threads set bits in them.
+//! Words that several threads write to.
 
 use core::sync::atomic::AtomicU64;
 
 use crate::words::{OutOfMemory, Words};
 
-/// Words that are shared for writing; made from [`Words`] and turned back into them.
+/// Words that several threads write to through `&self`. They are made from [`Words`] and turned back
+/// into them.
 #[derive(Debug)]
 pub struct AtomicWords(Words);
 
 impl AtomicWords {
-    /// Takes the words over; those of a mapped file are copied.
+    /// Takes over `words`. Words in a shared buffer are copied.
+    ///
+    /// # Errors
+    /// Returns [`OutOfMemory`] if the allocation of that copy fails.
     pub fn new(mut words: Words) -> Result<Self, OutOfMemory> {
         words.make_owned()?;
         Ok(Self(words))
     }
 
-    /// The words, as atomics.
+    /// Returns the words as atomics.
     #[inline]
     pub fn as_atomics(&self) -> &[AtomicU64] {
         let (ptr, len) = (self.0.as_ptr(), self.0.len());
-        // SAFETY: the memory is ours alone (`new` saw to it), is never seen as plain words while
-        // `self` lives, and `AtomicU64` has the layout and alignment of `u64` on 8-byte bounds.
+        // SAFETY: `new` made the words own their memory, which nothing accesses as plain words
+        // while `self` lives. `AtomicU64` has the layout of `u64`, and the memory is aligned to 8.
         unsafe { core::slice::from_raw_parts(ptr.cast::<AtomicU64>(), len) }
     }
 
-    /// The words, plain again.
+    /// Returns the plain words.
     pub fn into_words(self) -> Words {
         self.0
     }
@@ -36,7 +40,7 @@ mod tests {
     use std::sync::atomic::Ordering::Relaxed;
 
     #[test]
-    fn threads_set_bits_and_none_is_lost() {
+    fn no_bit_set_by_a_thread_is_lost() {
         let atomic = AtomicWords::new(Words::zeroed(16).unwrap()).unwrap();
         std::thread::scope(|scope| {
             for thread in 0..4 {

@@ -1,38 +1,38 @@
-//! Up to 64 bits from anywhere in an array of words, and four lanes of them handled at once.
+//! Windows of up to 64 bits at any bit of an array, and comparisons of four lanes in one word.
 //!
 //! ```text
 //! width 12, bit b:   … ─┬────────────┬────────────┬────────────┬────────────┬─ …
-//!                       │  lane 0    │  lane 1    │  lane 2    │  lane 3    │ (not ours)
+//!                       │  lane 0    │  lane 1    │  lane 2    │  lane 3    │ (other bits)
 //!                       b          b+12         b+24         b+36         b+48
 //! ```
 
-/// Lanes that are handled at once.
+/// The number of lanes in a word.
 pub const LANES: u32 = 4;
-/// The widest lane: four of them are a word.
+/// The width of the widest lane in bits: four of them fill a word.
 pub const WIDEST: u32 = 64 / LANES;
 
-/// The bits from `bit` on, lowest first: at least 57, and all 64 if `bit` is a multiple of 8.
+/// Returns the bits from `bit` on, lowest first: at least 57, and 64 if `bit` is a multiple of 8.
 ///
 /// # Panics
-/// If the 8 bytes from the one that holds `bit` reach past the end.
+/// Panics if the 8 bytes from the one with `bit` on do not lie in `words`.
 #[inline(always)]
 pub fn window(words: &[u64], bit: u64) -> u64 {
     word_at(words, bit / 8) >> (bit % 8)
 }
 
-/// The 64 bits from `byte` on.
+/// Returns the 64 bits from byte `byte` on.
 ///
 /// # Panics
-/// As [`window`] does.
+/// Panics as [`window`] does.
 #[inline(always)]
 pub fn word_at(words: &[u64], byte: u64) -> u64 {
     load(words, checked(words, byte))
 }
 
-/// Sets the bits of a [`window`] that are set in `mask`, where `value` has no others.
+/// Replaces the bits of a [`window`] that are set in `mask` by those of `value`, which has no others.
 ///
 /// # Panics
-/// As [`window`] does.
+/// Panics as [`window`] does.
 #[inline(always)]
 pub fn set_window(words: &mut [u64], bit: u64, mask: u64, value: u64) {
     let byte = checked(words, bit / 8);
@@ -40,11 +40,11 @@ pub fn set_window(words: &mut [u64], bit: u64, mask: u64, value: u64) {
     store(words, byte, old & !(mask << (bit % 8)) | value << (bit % 8));
 }
 
-/// A byte from which on eight lie within the words.
+/// Returns `byte` after checking that 8 bytes from there on lie within the words.
 #[inline(always)]
 fn checked(words: &[u64], byte: u64) -> usize {
     let byte = byte as usize;
-    assert!(byte < (words.len() * 8).saturating_sub(7), "a window past the end");
+    assert!(byte < (words.len() * 8).saturating_sub(7), "the window reaches past the end");
     byte
 }
 
@@ -52,7 +52,7 @@ fn checked(words: &[u64], byte: u64) -> usize {
 #[inline(always)]
 fn load(words: &[u64], byte: usize) -> u64 {
     debug_assert!(byte + 8 <= words.len() * 8);
-    // SAFETY: bytes `byte` to `byte + 7` lie within the words: `checked` has asserted it.
+    // SAFETY: bytes `byte` to `byte + 7` lie within the words: `checked` asserted it.
     let at = unsafe { words.as_ptr().cast::<u8>().add(byte) };
     // SAFETY: as above, and the read needs no alignment.
     unsafe { at.cast::<u64>().read_unaligned() }
@@ -62,7 +62,7 @@ fn load(words: &[u64], byte: usize) -> u64 {
 #[inline(always)]
 fn store(words: &mut [u64], byte: usize, value: u64) {
     debug_assert!(byte + 8 <= words.len() * 8);
-    // SAFETY: bytes `byte` to `byte + 7` lie within the words: `checked` has asserted it.
+    // SAFETY: bytes `byte` to `byte + 7` lie within the words: `checked` asserted it.
     let at = unsafe { words.as_mut_ptr().cast::<u8>().add(byte) };
     // SAFETY: as above, the words are borrowed for writing, and the write needs no alignment.
     unsafe { at.cast::<u64>().write_unaligned(value) };
@@ -78,7 +78,7 @@ fn store(words: &mut [u64], byte: usize, value: u64) {
     (0..8).for_each(|i| crate::packed::set(words, 8, byte as u64 + i, value >> (8 * i)));
 }
 
-/// Four lanes of 1 to 16 bits in the low bits of a word. Bits above them do not matter.
+/// Four lanes of 1 to 16 bits in the low bits of a word. The bits above them are ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lanes {
     /// The lowest bit of each lane.
@@ -88,18 +88,18 @@ pub struct Lanes {
 }
 
 impl Lanes {
-    /// Lanes of `width` bits.
+    /// Makes lanes of `width` bits.
     ///
     /// # Panics
-    /// If that is not 1 to 16.
+    /// Panics if `width` is not 1 to 16.
     pub const fn new(width: u32) -> Self {
-        assert!(width >= 1 && width <= WIDEST, "lanes of 1 to 16 bits");
+        assert!(width >= 1 && width <= WIDEST, "lanes have 1 to 16 bits");
         let ones = 1 | 1 << width | 1 << (2 * width) | 1 << (3 * width);
         Self { ones, tops: ones << (width - 1) }
     }
 
-    /// Not zero if a lane holds `value`. The lowest lane that does shows in its top bit; a borrow
-    /// may show in lanes above it, and only there.
+    /// Returns a word that is not zero if a lane equals `value`. The lowest lane that does has its
+    /// top bit set there. Lanes above it may have theirs set by a borrow; lanes below have not.
     #[inline(always)]
     pub fn find(self, lanes: u64, value: u64) -> u64 {
         let x = lanes ^ self.ones.wrapping_mul(value);

@@ -1,32 +1,47 @@
-//! Words and bits: the ground that the filters of `tamis` stand on.
+//! Arrays of words, bit manipulation and SIMD kernels for the filters of `tamis`.
 //!
-//! This is the only crate of the core with `unsafe` in it, and it knows nothing of filters. Each
-//! file is one idea:
+//! This is the only crate of the core with `unsafe` code. It knows nothing about filters.
 //!
-//! | file | idea |
+//! | module | content |
 //! | --- | --- |
-//! | `words/` | an array of `u64`, on cache lines, in memory of its own or in a shared buffer |
-//! | `atomic.rs` | the same words while many threads set bits in them |
-//! | `packed.rs` | integers of 1 to 64 bits, side by side in words |
-//! | `lanes.rs` | four of them at once |
-//! | `range.rs` | a hash to a place: multiply, keep the high half |
-//! | `select.rs` | counting and finding the set bits of a word |
-//! | `set.rs` | words as sets of bits: union, intersection, counting |
-//! | `band.rs` | linear systems over GF(2) whose rows are narrow bands, and their solutions |
-//! | `windows.rs` | the same where a row is two windows, wherever they are |
-//! | `unaligned.rs` | bytes of an array of words, from any byte on |
-//! | `peel.rs` | a cell for each record: the graphs and the peeling behind the static kinds |
-//! | `prefetch.rs` | ask for a cache line before it is needed |
-//! | `simd/` | 256-bit split blocks, in AVX-512, AVX2 and portable twins |
+//! | [`Words`] | an array of `u64` in memory of its own, on cache lines, or in a shared buffer |
+//! | [`AtomicWords`] | an array of words that several threads write to |
+//! | [`packed`] | integers of 1 to 64 bits, packed into words |
+//! | [`lanes`] | windows of up to 64 bits at any bit, and four lanes in one word |
+//! | [`range`] | reduction of a hash to a range, and a mixing function |
+//! | [`select`] | rank and select within a word |
+//! | [`set`] | words as sets of bits: union, intersection, counting |
+//! | [`gf2`] | linear systems over GF(2) |
+//! | [`unaligned`] | unaligned reads from words |
+//! | [`peel`] | random hypergraphs and their peeling, for static filters |
+//! | [`prefetch()`] | prefetching of cache lines |
+//! | [`simd`] | split blocks of 256 bits with AVX-512, AVX2 and plain Rust |
+//!
+//! # Examples
+//! ```
+//! use tamis_bits::{Words, packed};
+//!
+//! // 1000 integers of 5 bits.
+//! let len = packed::words(1000, 5).expect("1000 integers fit");
+//! let mut words = Words::zeroed(len as usize)?;
+//! packed::set(words.to_mut(), 5, 999, 21);
+//! assert_eq!(packed::get(&words, 5, 999), 21);
+//! assert_eq!(words.heap_bytes(), 640);
+//! # Ok::<(), tamis_bits::OutOfMemory>(())
+//! ```
+//!
+//! # Features
+//! `std` (default) enables files, memory maps, huge pages, readers and the detection of SIMD
+//! instructions. Without it the crate is `no_std` with `alloc` and uses plain Rust.
 
-#![cfg_attr(not(feature = "std"), no_std)]
+#![cfg_attr(not(any(test, feature = "std")), no_std)]
 
 extern crate alloc;
-#[cfg(all(test, not(feature = "std")))]
-extern crate std;
 
 mod atomic;
-pub mod band;
+#[cfg(target_arch = "x86_64")]
+mod cpu;
+pub mod gf2;
 pub mod lanes;
 pub mod packed;
 pub mod peel;
@@ -36,7 +51,6 @@ pub mod select;
 pub mod set;
 pub mod simd;
 pub mod unaligned;
-pub mod windows;
 mod words;
 
 pub use atomic::AtomicWords;

@@ -1,21 +1,24 @@
-//! Integers of 1 to 64 bits, side by side in words.
+//! Integers of 1 to 64 bits, packed into words without gaps.
 //!
 //! ```text
 //! width 5:  word 0: |aaaaabbbbbccccc … lllllmmmm|  word 1: |mnnnnn …
 //! ```
 
-/// Words that hold `len` integers of `width` bits; `None` where that overflows.
+/// Returns the number of words that `len` integers of `width` bits take, or `None` if it overflows.
 pub fn words(len: u64, width: u32) -> Option<u64> {
     Some(len.checked_mul(u64::from(width))?.div_ceil(64))
 }
 
-/// Integer `index`.
+/// Returns integer `index`.
+///
+/// # Panics
+/// Panics if the integer does not lie in `words`, as the other functions do.
 #[inline(always)]
 pub fn get(words: &[u64], width: u32, index: u64) -> u64 {
     get_at(words, width, index * u64::from(width))
 }
 
-/// The integer that begins at `bit`.
+/// Returns the integer that begins at `bit`.
 #[inline(always)]
 pub fn get_at(words: &[u64], width: u32, bit: u64) -> u64 {
     let (word, shift) = ((bit / 64) as usize, (bit % 64) as u32);
@@ -30,7 +33,7 @@ pub fn set(words: &mut [u64], width: u32, index: u64, value: u64) {
     set_at(words, width, index * u64::from(width), value);
 }
 
-/// Sets the integer that begins at `bit`.
+/// Sets the integer that begins at `bit` to the low `width` bits of `value`.
 #[inline(always)]
 pub fn set_at(words: &mut [u64], width: u32, bit: u64, value: u64) {
     let (word, shift) = ((bit / 64) as usize, (bit % 64) as u32);
@@ -42,7 +45,7 @@ pub fn set_at(words: &mut [u64], width: u32, bit: u64, value: u64) {
     }
 }
 
-/// The `width` low bits.
+/// Returns a word whose `width` low bits are set.
 #[inline(always)]
 pub const fn mask(width: u32) -> u64 {
     if width >= 64 { u64::MAX } else { (1 << width) - 1 }

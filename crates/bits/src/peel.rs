@@ -1,10 +1,10 @@
-//! Peeling: each record gets a cell of its own, or it is shown that some cannot.
+//! Peeling of random hypergraphs, which assigns each record a cell of its own.
 //!
-//! A [`Graph`] gives each 64-bit digest `K` cells of a table. *Peeling* takes away a record that is
-//! alone in one of its cells, which may leave others alone in theirs, and goes on until nothing is
-//! left, or only the *core*: records of which none is alone anywhere. Who then visits the peeled
-//! records from the last to the first can choose each one's own cell so that the XOR of its `K`
-//! cells is whatever it likes: no record that comes later has that cell.
+//! A [`Graph`] maps each 64-bit digest to `K` cells of a table. *Peeling* removes a record that is
+//! alone in one of its cells, which may leave others alone in theirs, and repeats this until nothing
+//! is left but the *core*: records none of which is alone in a cell. Visiting the peeled records from
+//! the last to the first, a caller can set each record's own cell so that the XOR of its `K` cells is
+//! any given value, because no record visited later has that cell.
 //!
 //! ```text
 //!  cell   0     1     2     3     4          record a: cells 0 2 3
@@ -12,151 +12,150 @@
 //!  degree 1     2     1     1    1
 //! ```
 //!
-//! A cell keeps the XOR of the whole records that have it, and their number. Where the number is
-//! one, the XOR *is* the record: neither lists nor indices are needed, and a value that belongs to a
-//! digest travels with it.
+//! A cell stores the XOR of the records that have it, and their number, its degree. If the degree is
+//! 1, the XOR *is* the record. This needs neither lists nor indices, and a value that belongs to a
+//! digest stays with it.
 //!
-//! Walzer, *Peeling Close to the Orientability Threshold*, 2021, has the theory: records whose cells
-//! lie close together peel from an end like a zip, up to nearly as many records as a solution by
-//! any means could take. That needs few cells that are kept in the cache, since the zip's slider
-//! is all that is worked on.
+//! The theory is in Walzer, *Peeling Close to the Orientability Threshold*, 2021. Records whose cells
+//! lie close together peel from one end to the other, with nearly as many records as any method can
+//! place. Only the cells near the current position need to be in the cache.
 
-use std::cmp::{max, min};
+use alloc::vec::Vec;
+use core::cmp::{max, min};
 
 use crate::prefetch::prefetch;
 use crate::range::{mix, scale};
 use crate::words::{OutOfMemory, Words};
 
-/// Which cells a digest has.
+/// A mapping from digests to cells.
 ///
 /// # Safety
-/// Every cell of every edge is below [`Graph::cells`], which does not change.
+/// Every cell of every edge must be below [`Graph::cells`], which must not change.
 pub unsafe trait Graph<const K: usize>: Copy {
-    /// How many cells there are: less than 2^32.
+    /// Returns the number of cells, which is less than 2^32.
     fn cells(&self) -> usize;
 
-    /// The cells of a digest, mixed by a [`multiplier`].
+    /// Returns the cells of a digest for a [`multiplier`].
     fn edge(&self, multiplier: u64, digest: u64) -> Edge<K>;
 
-    /// The graph as it is with this multiplier.
+    /// Returns the graph to use with this multiplier.
     ///
-    /// Of a large set the first cells may be the same with every multiplier. A small one can be
-    /// so uneven in them that no multiplier helps.
+    /// For a large set the first cells may be the same with every multiplier. For a small one they
+    /// can be so uneven that no multiplier helps, so the graph may depend on it.
     #[must_use]
     fn settled(self, multiplier: u64) -> Self {
         let _ = multiplier;
         self
     }
 
-    /// Cells below this one are in no edge of a digest whose first cell is `first` or a later one.
+    /// Returns a cell below which no digest whose first cell is `first` or later has a cell.
     #[inline(always)]
     fn closed_below(&self, first: usize) -> usize {
         let _ = first;
         0
     }
 
-    /// Cells from this one on are in no edge of a digest whose first cell is `first` or an earlier
-    /// one.
+    /// Returns a cell from which on no digest whose first cell is `first` or earlier has a cell.
     #[inline(always)]
     fn open_from(&self, first: usize) -> usize {
         let _ = first;
         self.cells()
     }
 
-    /// Whether records are to own such a cell only if they can own no other at the time.
+    /// Returns whether a record should own this cell only if it can own no other at the time.
     #[inline(always)]
     fn is_late(&self, cell: usize) -> bool {
         let _ = cell;
         false
     }
 
-    /// Whether the XOR of the digest's cells, which are the bytes of `table`, is its print: as
-    /// `edge` and three reads would tell, with one look at the table's length instead of three.
+    /// Returns whether the XOR of the digest's cells, which are bytes of `table`, is its fingerprint.
+    /// This is [`Graph::edge`] and `K` reads with one check of the bounds.
     ///
     /// # Panics
-    /// If the table has fewer bytes than there are cells.
+    /// Panics if the table has fewer bytes than there are cells.
     #[inline(always)]
     fn holds(&self, multiplier: u64, digest: u64, table: &[u64]) -> bool {
-        assert!(self.cells() <= size_of_val(table), "a byte for each cell");
+        assert!(self.cells() <= size_of_val(table), "the table has fewer bytes than cells");
         let Edge { cells, print } = self.edge(multiplier, digest);
         let byte = |cell: usize| {
             if cfg!(target_endian = "big") {
                 return (table[cell / 8] >> (cell % 8 * 8)) as u8;
             }
-            // SAFETY: the cell is below the number of cells, as whoever implements this trait
-            // promises, and that is within the table: asserted just above.
+            // SAFETY: the implementation of this unsafe trait guarantees that the cell is below the
+            // number of cells, and the assertion above that so many bytes lie in the table.
             let at = unsafe { table.as_ptr().cast::<u8>().add(cell) };
-            // SAFETY: it is within the table, which is initialised, and bytes need no alignment.
+            // SAFETY: as above. The table is initialised, and bytes need no alignment.
             unsafe { at.read() }
         };
         cells.iter().fold(0, |sum, cell| sum ^ byte(*cell)) == print as u8
     }
 }
 
-/// What a digest is mixed to.
+/// The cells and the fingerprint of a digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edge<const K: usize> {
-    /// Its cells. Two of them are now and then the same one: its XOR is nothing then.
+    /// The cells. Rarely two of them are equal and cancel out in the XOR.
     pub cells: [usize; K],
-    /// 32 bits that tell nothing of the cells, with others above them.
+    /// The fingerprint: 32 low bits that are independent of the cells, with other bits above.
     pub print: u64,
 }
 
-/// What mixes digests, for each number another.
+/// Returns the multiplier with this number, which selects one of many graphs.
 ///
-/// Digests are uniform as they come. A single product then makes bits that are as good as new: its
-/// upper half's low bits, and its lower half's high bits.
+/// Digests are uniform. A single product with an odd multiplier therefore yields bits that behave as
+/// fresh ones: the low bits of its upper half and the high bits of its lower half.
 #[inline]
 pub const fn multiplier(number: u64) -> u64 {
     mix(number.wrapping_add(0x9e37_79b9_7f4a_7c15)) | 1
 }
 
-/// The product, as upper and lower half.
+/// Returns the upper and the lower half of the product.
 #[inline(always)]
 const fn product(multiplier: u64, digest: u64) -> (u64, u64) {
     let product = multiplier as u128 * digest as u128;
     ((product >> 64) as u64, product as u64)
 }
 
-/// The fuse graph: the cells of a record are near each other, and its first goes with the digest.
+/// The fuse graph: the cells of a record are near each other, and the first grows with the digest.
 ///
 /// ```text
 ///  0          y          y + s         y + 2s          places        cells
 ///  ├──────────┼─────────────┼──────────────┼──────── … ───┼─────────────┤
 ///             ▲└── one in ──┘└─── one in ──┘              └── s · K/4 ──┤
-///             first                                                     └─ what would lie behind
-///                                                                          is counted backwards
+///             first                                                     └─ cells past the end
+///                                                                          are folded back
 /// ```
 ///
-/// `y` grows with the digest, so that sorted records use the table from one end to the other, and
-/// it does not depend on the multiplier: another attempt needs no other order. Only where there are
-/// fewer than 2^16 cells, and no bits are skipped, it is made from bits further down with some.
+/// `y` grows with the digest, so that sorted records use the table from one end to the other. It does
+/// not depend on the multiplier, so another attempt needs no other order. Only with fewer than 2^16
+/// cells and no skipped bits, some multipliers derive it from lower bits of the digest.
 ///
-/// This is not quite the binary fuse filter's graph (Graf, Lemire 2022), which is cut into
-/// segments, has fewer records a cell at both ends and so begins to peel at both. Once it runs,
-/// one end is enough: here the other end is folded back and as full as the middle. At equal success
-/// that takes 1.143 cells a record instead of 1.162 for 10^5 records and `K = 3`, and 1.138
-/// instead of 1.176 for 10^4 records and `K = 4`; and the number of cells is any, not a multiple of
-/// `s`.
+/// It differs from the graph of the binary fuse filter (Graf, Lemire 2022), which is divided into
+/// segments, has fewer records per cell at both ends and begins to peel at both. One end is enough,
+/// so here the other end is folded back and as full as the middle. At an equal success rate this
+/// takes 1.143 cells per record instead of 1.162 for 10^5 records and `K = 3`, and 1.138 instead of
+/// 1.176 for 10^4 records and `K = 4`. The number of cells need not be a multiple of `s`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fuse<const K: usize> {
     cells: usize,
     places: u64,
-    /// The sum of a place behind the end and the cell that it is folded to.
+    /// The sum of a place past the end and the cell that it is folded to.
     fold: u64,
-    /// One less than the cells of a segment.
+    /// The number of cells of a segment, minus 1.
     mask: u64,
     skip: u32,
 }
 
-/// Fewer cells than this may be used in any order.
+/// Tables with fewer cells than this may be accessed in any order.
 const SMALL: usize = 1 << 16;
-/// Most bits of a place in a segment: three of them are in a product's lower half.
+/// The largest logarithm of a segment: the lower half of a product provides three places of 20 bits.
 const MAX_SEGMENT: u32 = 20;
 
 impl<const K: usize> Fuse<K> {
-    /// So many cells, with segments of `2^segment` of them; `skip` leading bits of the digest are
-    /// the same for all records. `None` if the cells are too few for the segment, or too many.
+    /// Makes a graph of `cells` cells with segments of `2^segment`. The `skip` leading bits of the
+    /// digest are the same for all records. Returns `None` if the cells are too few for the segment
+    /// or too many.
     pub fn new(cells: u64, segment: u32, skip: u32) -> Option<Self> {
         let sound = (1..=MAX_SEGMENT).contains(&segment) && skip < 64 && cells < 1 << 32;
         (sound && cells >= Self::least(segment)).then(|| Self {
@@ -168,20 +167,20 @@ impl<const K: usize> Fuse<K> {
         })
     }
 
-    /// The fewest cells that go with the segment.
+    /// Returns the least number of cells for a segment.
     pub const fn least(segment: u32) -> u64 {
         Self::tail(segment) + (1 << segment)
     }
 
-    /// Cells behind the last first one: as many as make them just as full as the others.
+    /// Returns the number of cells after the last first cell: as many as give them the same load.
     const fn tail(segment: u32) -> u64 {
         ((K as u64) << segment) / 4
     }
 }
 
 // SAFETY: the first cell is below `places`, which is less than `cells`. The others are below
-// `places + (K - 1) s` before they are folded, which is at most `fold + 1`, since there are
-// `least` cells; so neither part of the sum `fold` is negative, and the smaller is below `cells`.
+// `places + (K - 1) s` before folding, which is at most `fold + 1`, because there are at least
+// `least` cells. So neither part of the sum `fold` is negative, and the smaller is below `cells`.
 unsafe impl<const K: usize> Graph<K> for Fuse<K> {
     #[inline]
     fn cells(&self) -> usize {
@@ -193,7 +192,7 @@ unsafe impl<const K: usize> Graph<K> for Fuse<K> {
         Self { skip: if is_small { (multiplier >> 1) as u32 % 32 } else { self.skip }, ..self }
     }
 
-    /// The fold brings cells back to at most a segment before the last first one.
+    /// Folding moves cells back to at most one segment before the last first cell.
     #[inline]
     fn closed_below(&self, first: usize) -> usize {
         let fold = (self.places - self.mask - 1) as usize;
@@ -212,7 +211,7 @@ unsafe impl<const K: usize> Graph<K> for Fuse<K> {
         let first = scale(digest << self.skip, self.places);
         let (mut cells, mut next) = ([first as usize; K], first + 1);
         for (i, cell) in cells.iter_mut().enumerate().skip(1) {
-            // Shifts by what the compiler knows: by a variable they cost three times as much.
+            // Shifts by constants: a variable shift costs three times as much.
             let offset = low >> (64 - MAX_SEGMENT as usize * i) & self.mask;
             let at = next + offset;
             *cell = min(at, self.fold - at) as usize;
@@ -222,9 +221,9 @@ unsafe impl<const K: usize> Graph<K> for Fuse<K> {
     }
 }
 
-/// `K` blocks of equal size, and of each block any cell: the graph of the xor filter.
+/// The graph of the xor filter: one cell in each of `K` blocks of equal size.
 ///
-/// The last block is owned late, so that many of its cells stay empty and need not be kept.
+/// Cells of the last block are owned late, so that many of them stay empty and need not be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blocks<const K: usize> {
     block: u64,
@@ -232,15 +231,15 @@ pub struct Blocks<const K: usize> {
 }
 
 impl<const K: usize> Blocks<K> {
-    /// Blocks of so many cells; `skip` leading bits of the digest are the same for all records.
-    /// `None` if they are none, or too many.
+    /// Makes a graph with blocks of `block` cells. The `skip` leading bits of the digest are the same
+    /// for all records. Returns `None` if there are no cells or too many.
     pub fn new(block: u64, skip: u32) -> Option<Self> {
         let sound = block > 0 && block < (1 << 32) / K as u64 && skip < 64;
         sound.then_some(Self { block, skip })
     }
 }
 
-// SAFETY: cell `i` is one of `block` cells from `i · block` on, and there are `K · block`.
+// SAFETY: cell `i` is one of `block` cells from `i · block` on, and there are `K · block` cells.
 unsafe impl<const K: usize> Graph<K> for Blocks<K> {
     #[inline]
     fn cells(&self) -> usize {
@@ -259,7 +258,7 @@ unsafe impl<const K: usize> Graph<K> for Blocks<K> {
         let mut from = self.block;
         for cell in &mut cells[1..] {
             *cell = (from + scale(low, self.block)) as usize;
-            // The high half is used up; the low one has bits of its own.
+            // The high half is used, the low half has other bits.
             low = low.rotate_left(32);
             from += self.block;
         }
@@ -267,8 +266,9 @@ unsafe impl<const K: usize> Graph<K> for Blocks<K> {
     }
 }
 
-/// What peeling works on, to be used again for the next records.
+/// The tables for peeling, which can be reused.
 ///
+/// # Examples
 /// ```
 /// use tamis_bits::peel::{Fuse, Graph, Peeler, multiplier};
 ///
@@ -288,9 +288,9 @@ unsafe impl<const K: usize> Graph<K> for Blocks<K> {
 /// ```
 #[derive(Debug)]
 pub struct Peeler<const W: usize> {
-    /// The XOR of each cell's records, word by word.
+    /// The XOR of the records of each cell.
     sums: Words,
-    /// Records of each cell. 255 means 255 or more, and stays.
+    /// The number of records of each cell. 255 means 255 or more and does not change.
     degrees: Vec<u8>,
     late: Vec<u32>,
     order: Vec<u32>,
@@ -298,9 +298,9 @@ pub struct Peeler<const W: usize> {
 }
 
 const MANY: u8 = u8::MAX;
-/// How many owners ahead memory is asked for.
+/// The distance in owners at which sums are prefetched.
 const AHEAD: usize = 24;
-/// Records that are put in at once.
+/// The number of records that are added at a time.
 const RUN: usize = 1 << 12;
 
 impl<const W: usize> Default for Peeler<W> {
@@ -310,14 +310,17 @@ impl<const W: usize> Default for Peeler<W> {
 }
 
 impl<const W: usize> Peeler<W> {
-    /// Nothing yet.
+    /// Makes a peeler without tables.
     pub fn new() -> Self {
-        let sums = Words::zeroed(0).expect("nothing takes no memory");
+        let sums = Words::zeroed(0).expect("an empty array needs no memory");
         Self { sums, degrees: Vec::new(), late: Vec::new(), order: Vec::new(), peeled: 0 }
     }
 
-    /// Peels what can be peeled, and says how many records that is. A record is a digest and what
-    /// goes with it; the digests are all different and in ascending order.
+    /// Peels the records and returns how many were peeled. A record is a digest and the words that
+    /// belong to it. The digests must be distinct and in ascending order.
+    ///
+    /// # Errors
+    /// Returns [`OutOfMemory`] if an allocation fails.
     pub fn peel<const K: usize>(
         &mut self,
         graph: &impl Graph<K>,
@@ -328,14 +331,13 @@ impl<const W: usize> Peeler<W> {
         self.reserve(cells)?;
         let sums = &mut self.sums.to_mut().as_chunks_mut::<W>().0[..cells];
         let degrees = &mut self.degrees[..cells];
-        // `order` holds the owned cells, a gap, and the queue of cells to look at:
+        // `order` holds the owned cells, a gap, and the queue of cells to examine:
         //
         //   0        done            head            tail
         //   ├─ owned ──┼──── gap ──────┼──── queue ────┤
         //
-        // When the queue is empty some more records are put in, and those cells join it that are
-        // alone and that no record to come has: all happens within a few segments, which stay in
-        // the cache.
+        // When the queue is empty, more records are added, and the cells of degree 1 that no later
+        // record has join it. All this happens within a few segments, which stay in the cache.
         let order = &mut self.order[..=cells];
         let (mut done, mut head, mut tail) = (0, 0, 0);
         let (mut rest, mut closed, mut open) = (records, 0, 0);
@@ -346,8 +348,8 @@ impl<const W: usize> Peeler<W> {
                 if closed < cells {
                     let (now, later) = rest.split_at(min(RUN, rest.len()));
                     rest = later;
-                    // Cells are cleared when records first reach them, and in order: that brings
-                    // them into the cache.
+                    // Cells are cleared in order, just before records reach them, which brings them
+                    // into the cache.
                     let reach = match (now, rest) {
                         ([.., last], [_, ..]) => max(open, graph.open_from(first(last))),
                         _ => cells,
@@ -395,20 +397,20 @@ impl<const W: usize> Peeler<W> {
         Ok(done)
     }
 
-    /// Cells and the records that own them, the last that was peeled first: when a record's turn
-    /// comes, all those have been there that own another of its cells.
+    /// Returns the owned cells with their records, in reverse order of peeling: all records that own
+    /// another cell of a record come before it.
     pub fn owners(&self) -> impl Iterator<Item = (usize, &[u64; W])> {
         let (order, (sums, _)) = (&self.order[..self.peeled], self.sums.as_chunks());
         (0..order.len()).rev().map(move |at| {
-            // The sums of a large shard have left the cache; without this, waiting for them is half
-            // of the work.
+            // The sums of a large shard are no longer in the cache. Without the prefetch, waiting
+            // for them takes half of the time.
             let ahead = order[at.saturating_sub(AHEAD)];
             prefetch(&self.sums, ahead as usize * W);
             (order[at] as usize, &sums[order[at] as usize])
         })
     }
 
-    /// Those of the records that could not be peeled, after [`Peeler::peel`] with the same.
+    /// Returns the records that were not peeled by [`Peeler::peel`] with the same arguments.
     pub fn core<'a, const K: usize>(
         &'a self,
         graph: &'a impl Graph<K>,
@@ -420,9 +422,9 @@ impl<const W: usize> Peeler<W> {
         })
     }
 
-    /// Makes room. What is in it does not matter.
+    /// Grows the tables. Their content does not matter.
     fn reserve(&mut self, cells: usize) -> Result<(), OutOfMemory> {
-        // Each cell is in the queue at most once, and one more is written that does not stay.
+        // Each cell is in the queue at most once, and one entry past the end may be overwritten.
         let out_of_memory = |_| OutOfMemory { bytes: (cells * 5) as u64 };
         if self.sums.len() < cells * W {
             self.sums = Words::zeroed(cells * W)?;
@@ -437,7 +439,7 @@ impl<const W: usize> Peeler<W> {
     }
 }
 
-/// Puts a cell at the end of the queue, or to the late ones, if it is alone.
+/// Appends a cell to the queue, or to the late cells, if it is `alone`.
 #[inline(always)]
 fn enqueue<const K: usize>(
     graph: &impl Graph<K>,
@@ -450,7 +452,7 @@ fn enqueue<const K: usize>(
     if graph.is_late(cell) {
         late.extend(alone.then_some(cell as u32));
     } else {
-        // Written in any case, kept if it is to be: a branch would be guessed wrong.
+        // Always written but kept only if `alone`: a branch would be mispredicted.
         order[*tail] = cell as u32;
         *tail += usize::from(alone);
     }
@@ -525,7 +527,7 @@ mod tests {
         }
     }
 
-    /// Cells other than the first lie where they should, evenly, and apart nearly always.
+    /// Cells other than the first are spread evenly, and rarely equal.
     #[test]
     fn cells_are_spread_evenly() {
         let graph = Fuse::<3>::new(6000, 9, 0).unwrap();
@@ -547,7 +549,7 @@ mod tests {
         assert!(same < 1000, "{same} of a million have a cell twice");
     }
 
-    /// Every record is peeled or in the core; owners come before all others that have their cell.
+    /// Checks that every record is peeled or in the core, and that owners come in a valid order.
     fn peeling_is_sound<const K: usize, const W: usize>(
         graph: &impl Graph<K>,
         records: &[[u64; W]],
@@ -599,7 +601,7 @@ mod tests {
         assert!(peeled_all > 60, "{peeled_all}");
     }
 
-    /// So many cells that they are cleared and closed bit by bit.
+    /// Uses so many cells that they are cleared and closed in parts.
     #[test]
     fn every_record_of_many_is_peeled_or_in_the_core() {
         let (one, two) = (records::<1>(5, 150_000), records::<2>(6, 150_000));
@@ -613,7 +615,7 @@ mod tests {
         }
     }
 
-    /// What an earlier peeling left does not show.
+    /// Checks that the tables of an earlier peeling have no effect.
     #[test]
     fn a_peeler_is_as_good_as_new() {
         let (small, large) = (records::<1>(7, 20_000), records::<1>(8, 100_000));
@@ -632,8 +634,8 @@ mod tests {
         }
     }
 
-    /// Digests that share most of their bits: whatever they do to the graph, peeling ends and
-    /// tells the core, also where a cell has more records than can be counted.
+    /// Checks that peeling ends and finds the core for digests that share most of their bits, also
+    /// where a cell has more than 255 records.
     #[test]
     fn hostile_digests_end() {
         let sets: [fn(u64) -> u64; 6] =
@@ -652,7 +654,7 @@ mod tests {
         assert_eq!(peeling_is_sound(&Fuse::<3>::new(7, 2, 0).unwrap(), &none, 0), 0);
     }
 
-    /// The sizes that this graph is for: what is said of them above.
+    /// Checks the success rates near the number of cells that the documentation states.
     #[test]
     fn fewer_cells_are_enough() {
         let share = |cells: u64, segment, len: u64| {

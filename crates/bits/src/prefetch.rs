@@ -1,14 +1,14 @@
-//! Ask for a cache line before it is needed.
+//! Prefetching of cache lines.
 
-/// Starts loading the line that `items[index]` begins in; nothing happens if there is none.
+/// Prefetches the cache line in which `items[index]` begins. An index past the end has no effect.
 #[inline(always)]
 pub fn prefetch<T>(items: &[T], index: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         let address = items.as_ptr().wrapping_add(index).cast();
-        // SAFETY: a prefetch never faults and changes nothing that a program can see; the address
-        // is computed with wrapping arithmetic and not dereferenced.
+        // SAFETY: a prefetch never faults and has no visible effect. The address is computed with
+        // wrapping arithmetic and not dereferenced.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address) };
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]

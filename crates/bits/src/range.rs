@@ -1,15 +1,16 @@
-//! A hash to a place: multiply by the number of places, keep the high half.
+//! Reduction of a hash to a range: multiply by the size of the range, keep the high half.
 //!
-//! It takes any number of places, needs no division, keeps the order of the hashes, and draws on
-//! the hash's *high* bits, so the low ones may decide something else.
+//! This works for ranges of any size, needs no division, keeps the order of the hashes, and
+//! depends on the *high* bits of the hash, so that the low bits can be used for something else.
 
-/// `hash` scaled to `0..places`; `0` where there is no place.
+/// Maps `hash` to `0..places`. Returns 0 if `places` is 0.
 #[inline(always)]
 pub const fn scale(hash: u64, places: u64) -> u64 {
     ((hash as u128 * places as u128) >> 64) as u64
 }
 
-/// A bijection of 64 bits in which every input bit moves every output bit (Stafford's mix 13).
+/// Mixes 64 bits: a bijection in which every input bit affects every output bit (Stafford's mix
+/// 13).
 #[inline(always)]
 pub const fn mix(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

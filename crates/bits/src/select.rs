@@ -1,80 +1,58 @@
-//! Counting and finding the set bits of a word, with the best instructions the machine has.
+//! Rank and select within a word, with the best instructions of the machine.
 //!
 //! ```text
-//! word     0 1 1 0 1 0 0 1 …      rank(word, 4) = 2: bits set below place 4
-//! place    0 1 2 3 4 5 6 7        select(word, 2) = 4: the place of set bit number 2
+//! word     0 1 1 0 1 0 0 1 …      rank(word, 4) = 2: 2 bits are set below place 4
+//! place    0 1 2 3 4 5 6 7        select(word, 2) = 4: set bit number 2 is at place 4
 //! ```
 //!
-//! A single count or find is a few instructions: to ask what the machine has, and to call, would
-//! cost as much. So whole pieces of work are handed over as a [`Task`], which is compiled once for
-//! plain machines and once for those with BMI2, and [`run`] picks.
+//! A single rank or select takes a few instructions. Testing for BMI2 and calling a function would
+//! cost as much. Callers therefore pass a larger piece of work as a [`Task`], which is compiled
+//! twice, with BMI2 and without; [`run`] picks one.
 
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+#[cfg(target_arch = "x86_64")]
+use crate::cpu::{Feature, has};
 
-/// How bits are counted and found.
+/// Rank, select and compress of words.
 pub trait Bits: Copy {
-    /// Bits set in `word` below place `below`, which is less than 64.
+    /// Returns the number of bits set in `word` below place `below`, which is less than 64.
     fn rank(self, word: u64, below: u32) -> u32;
 
-    /// The place of set bit number `n` of `word`, the lowest being number 0; 64 if there are not
-    /// so many. `n` is less than 64.
+    /// Returns the place of set bit number `n` of `word`, counted from 0, or 64 if `word` has no
+    /// more than `n` set bits. `n` is less than 64.
     fn select(self, word: u64, n: u32) -> u32;
 
-    /// `word` without the bits that are set in `gone`: those above each move down.
+    /// Removes the bits at the places that are set in `gone`: the bits above each move down.
     fn squeeze(self, word: u64, gone: u64) -> u64;
 }
 
-/// Work that counts and finds bits. [`Task::work`] and what it calls must be `#[inline(always)]`,
-/// or they are compiled for plain machines only.
+/// Work that uses [`Bits`]. [`Task::work`] and the functions it calls must be `#[inline(always)]`,
+/// or they are compiled without BMI2 only.
 pub trait Task {
-    /// What comes of it.
+    /// The result.
     type Output;
 
-    /// Does it.
+    /// Does the work.
     fn work(self, bits: impl Bits) -> Self::Output;
 }
 
-/// Does `task` with the best instructions there are.
+/// Runs `task` with the best instructions of the machine.
 #[inline(always)]
 pub fn run<T: Task>(task: T) -> T::Output {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if has_bmi2() {
-        // SAFETY: the machine has BMI1, BMI2 and POPCNT: asked just above.
+    #[cfg(target_arch = "x86_64")]
+    if has(Feature::BMI2) {
+        // SAFETY: the machine has BMI1, BMI2 and POPCNT, as tested above.
         return unsafe { with_bmi2(task) };
     }
-    plainly(task)
+    without_bmi2(task)
 }
 
-/// Whether the machine has BMI1, BMI2 and POPCNT: one look where asking for three takes three.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[inline(always)]
-fn has_bmi2() -> bool {
-    static HAS: AtomicU8 = AtomicU8::new(UNKNOWN);
-    const UNKNOWN: u8 = 0;
-    const NO: u8 = 1;
-    const YES: u8 = 2;
-    #[cold]
-    fn ask() -> bool {
-        let has = is_x86_feature_detected!("bmi1")
-            && is_x86_feature_detected!("bmi2")
-            && is_x86_feature_detected!("popcnt");
-        HAS.store(if has { YES } else { NO }, Relaxed);
-        has
-    }
-    match HAS.load(Relaxed) {
-        UNKNOWN => ask(),
-        known => known == YES,
-    }
-}
-
-/// Out of the way of the other, with which it would share the registers.
+/// Not inlined, because it would share registers with the other version.
 #[inline(never)]
-fn plainly<T: Task>(task: T) -> T::Output {
+fn without_bmi2<T: Task>(task: T) -> T::Output {
     task.work(Portable)
 }
 
-/// Plain Rust: every machine, and the definition of the right answer.
+/// Plain Rust for every machine. It defines the results.
 #[derive(Clone, Copy, Debug)]
 pub struct Portable;
 
@@ -87,11 +65,11 @@ impl Bits for Portable {
     #[inline(always)]
     fn select(self, word: u64, n: u32) -> u32 {
         const EACH: u64 = 0x0101_0101_0101_0101;
-        // Bits set in each byte and in all below it, side by side: at most 64, so no byte overflows.
+        // For each byte the number of bits set in it and below: at most 64, so no byte overflows.
         let pairs = word - (word >> 1 & 0x5555_5555_5555_5555);
         let fours = (pairs & 0x3333_3333_3333_3333) + (pairs >> 2 & 0x3333_3333_3333_3333);
         let sums = ((fours + (fours >> 4)) & 0x0f0f_0f0f_0f0f_0f0f).wrapping_mul(EACH);
-        // A byte is passed if its sum is at most n: 128 + n - sum then keeps its top bit.
+        // A byte is skipped if its sum is at most n: 128 + n - sum then keeps its top bit.
         let passed = ((EACH * (0x80 | u64::from(n))) - sums) & (EACH * 0x80);
         let byte = passed.count_ones() * 8;
         if byte == 64 {
@@ -117,12 +95,12 @@ impl Bits for Portable {
     }
 }
 
-/// Proof that the machine has BMI2.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+/// A value of this type proves that the machine has BMI2.
+#[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy, Debug)]
 struct Bmi2(());
 
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(target_arch = "x86_64")]
 impl Bits for Bmi2 {
     #[inline(always)]
     fn rank(self, word: u64, below: u32) -> u32 {
@@ -131,18 +109,18 @@ impl Bits for Bmi2 {
 
     #[inline(always)]
     fn select(self, word: u64, n: u32) -> u32 {
-        // SAFETY: a `Bmi2` is made in `with_bmi2` alone, where the machine has it.
-        unsafe { std::arch::x86_64::_pdep_u64(1 << n, word) }.trailing_zeros()
+        // SAFETY: only `with_bmi2` makes a `Bmi2`, and it runs only on machines that have it.
+        unsafe { core::arch::x86_64::_pdep_u64(1 << n, word) }.trailing_zeros()
     }
 
     #[inline(always)]
     fn squeeze(self, word: u64, gone: u64) -> u64 {
         // SAFETY: as above.
-        unsafe { std::arch::x86_64::_pext_u64(word, !gone) }
+        unsafe { core::arch::x86_64::_pext_u64(word, !gone) }
     }
 }
 
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "bmi1,bmi2,popcnt")]
 fn with_bmi2<T: Task>(task: T) -> T::Output {
     task.work(Bmi2(()))
@@ -178,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_is_closed_up() {
+    fn removed_bits_are_closed_up() {
         let random = (0..20_000u64).map(|i| (mix(i), mix(i + 99_999) & mix(i + 77_777)));
         let edges = [0, 1, 1 << 63, u64::MAX].map(|gone| (0x0123_4567_89ab_cdef, gone));
         for (word, gone) in random.chain(edges) {
@@ -191,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_answers_as_the_definition() {
+    fn all_versions_agree_with_the_definition() {
         let random = (0..20_000u64).map(mix);
         let sparse = (0..20_000u64).map(|i| mix(i) & mix(i + 99_999) & mix(i + 77_777));
         let edges = (0..64).flat_map(|i| [1 << i, u64::MAX << i, u64::MAX >> i, !(1 << i)]);

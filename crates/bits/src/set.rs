@@ -1,30 +1,33 @@
-//! Words as sets of bits.
+//! Operations on arrays of words as sets of bits.
 
-/// Bits set.
+/// Returns the number of bits that are set.
 pub fn ones(words: &[u64]) -> u64 {
     words.iter().map(|word| u64::from(word.count_ones())).sum()
 }
 
-/// Bits set in both.
+/// Returns the number of bits that are set in both arrays.
 pub fn common(a: &[u64], b: &[u64]) -> u64 {
     a.iter().zip(b).map(|(a, b)| u64::from((a & b).count_ones())).sum()
 }
 
-/// Adds the bits of `other`.
+/// Sets the bits that are set in `other`.
 pub fn unite(words: &mut [u64], other: &[u64]) {
     for (word, other) in words.iter_mut().zip(other) {
         *word |= other;
     }
 }
 
-/// Keeps the bits of `other`.
+/// Clears the bits that are not set in `other`.
 pub fn intersect(words: &mut [u64], other: &[u64]) {
     for (word, other) in words.iter_mut().zip(other) {
         *word &= other;
     }
 }
 
-/// Whether bit `index` is set.
+/// Returns whether bit `index` is set.
+///
+/// # Panics
+/// Panics if there is no such bit, as [`set`] and [`clear`] do.
 #[inline(always)]
 pub fn get(words: &[u64], index: u64) -> bool {
     words[(index / 64) as usize] >> (index % 64) & 1 == 1
@@ -42,7 +45,7 @@ pub fn clear(words: &mut [u64], index: u64) {
     words[(index / 64) as usize] &= !(1 << (index % 64));
 }
 
-/// Whether every bit from `len` on is clear: a canonical array has no bits past its end.
+/// Returns whether every bit from `len` on is clear, as it is in a canonical array of `len` bits.
 pub fn ends_at(words: &[u64], len: u64) -> bool {
     let whole = (len / 64) as usize;
     let rest = words.get(whole..).unwrap_or(&[]);
@@ -57,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bits_come_and_go() {
+    fn bits_are_set_and_cleared() {
         let mut words = [0u64; 3];
         for bit in [0, 63, 64, 130] {
             set(&mut words, bit);

@@ -1,21 +1,22 @@
-//! Bytes of an array of words, from any byte on: for records that are no whole number of words.
+//! Unaligned reads from an array of words, for records that are not a whole number of words.
 
-/// `N` bytes from `byte` on, in the order of a file: the lowest of a word first.
+/// Returns `N` bytes from byte `byte` on, in the order of a file: the lowest byte of a word first.
 ///
 /// # Panics
-/// If the array does not reach so far.
+/// Panics if the bytes do not lie in the array.
 #[inline(always)]
 pub fn read<const N: usize>(words: &[u64], byte: usize) -> [u8; N] {
     // One comparison: the right side does not depend on `byte`.
     let ends = size_of_val(words).checked_sub(N);
-    assert!(ends.is_some_and(|last| byte <= last), "bytes past the end");
+    assert!(ends.is_some_and(|last| byte <= last), "the bytes reach past the end");
     if cfg!(target_endian = "little") {
-        // SAFETY: `byte` is within the array: asserted just above.
+        // SAFETY: the assertion above shows that `byte` lies within the array.
         let from = unsafe { words.as_ptr().cast::<u8>().add(byte) };
-        // SAFETY: so are the `N` bytes from there on, all initialised, and bytes need no alignment.
+        // SAFETY: the `N` bytes from there on lie within the array too. They are initialised, and
+        // bytes need no alignment.
         return unsafe { from.cast::<[u8; N]>().read() };
     }
-    std::array::from_fn(|i| (words[(byte + i) / 8] >> ((byte + i) % 8 * 8)) as u8)
+    core::array::from_fn(|i| (words[(byte + i) / 8] >> ((byte + i) % 8 * 8)) as u8)
 }
 
 #[cfg(test)]

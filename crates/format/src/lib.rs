@@ -1,4 +1,4 @@
-//! The `.tamis` container: a header, a table of sections, the sections.
+//! The `.tamis` container: a header, a table of sections, and the sections.
 //!
 //! ```text
 //! word 0   magic  89 'T' 'A' 'M' 'I' 'S' 0D 0A
@@ -14,22 +14,46 @@
 //!          section 1, …
 //! ```
 //!
-//! All of it is little-endian 64-bit words, so a section is an array that can be used where it
-//! lies in a mapped file. Nothing is stored that follows from something else: offsets and the
-//! file's length follow from the section lengths. Equal contents give equal bytes: padding is
-//! zero and checked. Section 0 is always `shape`, the few words a filter needs to know its
-//! geometry; its checksum and the header's are verified on opening, those of the payload by
-//! [`Reader::verify`], so that opening a large file stays instant.
+//! Everything is a little-endian 64-bit word, so that a section is an array that can be used where it
+//! lies in a mapped file. Nothing is stored that follows from something else: the offsets and the
+//! length of the file follow from the lengths of the sections. Equal contents give equal bytes,
+//! because padding is zero and checked. Section 0 is always `shape`, the few words that describe the
+//! filter. Its checksum and that of the header are verified on opening. [`Reader::verify`] checks the
+//! others, so that opening a large file takes no time.
 //!
-//! The reader trusts no length: each is checked in widened arithmetic against the input and the
-//! [`Limits`] before memory is asked for, and it stays so when the checksums have been recomputed
-//! by somebody who means harm. `FORMAT.md` is the specification.
+//! The reader trusts no length. It checks each one with overflow-checked arithmetic against the input
+//! and the [`Limits`] before it allocates memory, even if the checksums are correct, because an
+//! attacker can compute them. `FORMAT.md` is the specification.
+//!
+//! # Examples
+//! ```
+//! use tamis_bits::Words;
+//! use tamis_format::{Header, KeyForms, Limits, Name, Reader, Writer};
+//!
+//! const BITS: Name = Name::new("bits");
+//! let words = Words::copy_of(&[1, 2, 3])?;
+//! let mut writer = Writer::new();
+//! writer.shape(&[192]);
+//! writer.words(BITS, &words);
+//! let header = Header { kind: 3, hash: 1, keys: 6, seed: [0, 0], key_forms: KeyForms::BYTES };
+//! let bytes = writer.to_vec(&header)?;
+//!
+//! let mut reader = Reader::from_bytes(&bytes, &Limits::default())?;
+//! reader.verify()?;
+//! let bits = reader.shape()?.next(1..=1000, "number of bits")?;
+//! assert_eq!(reader.words(BITS, bits / 64)?, words);
+//! reader.finish()?;
+//! # Ok::<(), tamis_format::Error>(())
+//! ```
+//!
+//! # Features
+//! `std` (default) enables files, memory maps and streams. Without it the crate is `no_std` with
+//! `alloc`: [`Reader::from_bytes`], [`Reader::from_shared`], [`ChunkReader`], [`Writer::to_vec`] and
+//! [`Writer::chunks`] remain.
 
-#![cfg_attr(not(feature = "std"), no_std)]
+#![cfg_attr(not(any(test, feature = "std")), no_std)]
 
 extern crate alloc;
-#[cfg(all(test, not(feature = "std")))]
-extern crate std;
 
 mod chunks;
 mod error;

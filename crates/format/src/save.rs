@@ -1,14 +1,17 @@
-//! A file appears whole or not at all.
+//! Atomic replacement of a file.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// Writes a file through `write`: beside `path`, flushed to the disk, then renamed over it, then
-/// the folder flushed. When anything fails the old file, if there was one, is as it was. The new
-/// one has its permissions, and a link still leads to it.
+/// Writes a file with `write` and replaces `path` by it atomically: writes a temporary file in the
+/// same folder, syncs it, renames it to `path`, and syncs the folder. If anything fails, an existing
+/// file is unchanged. The new file has the permissions of the old one. A symbolic link is followed.
 ///
-/// A device or a pipe cannot be replaced: what is written goes straight into it.
+/// Devices and pipes cannot be replaced; they are written to directly.
+///
+/// # Errors
+/// Returns the errors of `write` and of the file system.
 pub fn save(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let old = fs::metadata(path).ok();
     if old.as_ref().is_some_and(|old| !old.is_file() && !old.is_dir()) {
@@ -29,7 +32,7 @@ pub fn save(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -
         let _ = fs::remove_file(&temporary);
     }
     done?;
-    // A folder cannot be opened for flushing everywhere; the rename itself is done by now.
+    // Not every system can sync a folder. The rename is done in any case.
     File::open(folder).and_then(|folder| folder.sync_all()).or(Ok(()))
 }
 
@@ -39,7 +42,7 @@ fn fill(file: File, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io:
     out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
 }
 
-/// A new file in the same folder, and so on the same disk: a rename cannot cross disks.
+/// Creates a temporary file in the same folder, because a rename cannot cross file systems.
 fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
     let name = path.file_name().ok_or(io::ErrorKind::IsADirectory)?;
     if path.is_dir() {
@@ -102,7 +105,7 @@ mod tests {
         fs::remove_dir_all(folder).unwrap();
     }
 
-    /// Through a pipe's place in /proc, where nothing could be renamed over by mistake.
+    /// Writes through the path of a pipe in /proc, where a rename would fail.
     #[cfg(target_os = "linux")]
     #[test]
     fn a_pipe_is_written_to() {

@@ -8,11 +8,7 @@
 )]
 
 use alloc::borrow::Cow;
-use alloc::string::{String, ToString};
 use alloc::sync::Arc;
-use alloc::vec;
-use alloc::vec::Vec;
-use std::format;
 
 use tamis_bits::{SharedBytes, Words, as_le_bytes};
 

@@ -108,27 +108,6 @@ impl Section<'_> {
 }
 
 /// Collects the sections of a filter, borrowed where they lie, and writes them.
-///
-/// # Examples
-/// ```
-/// use tamis_bits::Words;
-/// use tamis_format::{Header, KeyForms, Limits, Name, Reader, Writer};
-///
-/// const BITS: Name = Name::new("bits");
-/// let words = Words::copy_of(&[1, 2, 3])?;
-/// let mut writer = Writer::new();
-/// writer.shape(&[192]);
-/// writer.words(BITS, &words);
-/// let header = Header { kind: 3, hash: 1, keys: 6, seed: [0, 0], key_forms: KeyForms::BYTES };
-/// let bytes = writer.to_vec(&header)?;
-/// assert_eq!(bytes.len() as u64, writer.serialized_len());
-///
-/// let mut reader = Reader::from_bytes(&bytes, &Limits::default())?;
-/// reader.verify()?;
-/// let bits = reader.shape()?.next(1..=1000, "number of bits")?;
-/// assert_eq!(reader.words(BITS, bits / 64)?, words);
-/// # Ok::<(), tamis_format::Error>(())
-/// ```
 #[derive(Debug, Default)]
 pub struct Writer<'a> {
     sections: Vec<Section<'a>>,

@@ -1,7 +1,7 @@
 //! Split blocks in one 256-bit register.
 
-use std::arch::asm;
-use std::arch::x86_64::{
+use core::arch::asm;
+use core::arch::x86_64::{
     __m256i, _mm256_loadu_si256, _mm256_mullo_epi32, _mm256_or_si256, _mm256_set1_epi32,
     _mm256_sllv_epi32, _mm256_srli_epi32, _mm256_storeu_si256, _mm256_testc_si256,
 };
@@ -26,25 +26,25 @@ pub(super) fn contains(block: &[u64; BLOCK_WORDS], x: u32) -> bool {
     _mm256_testc_si256(block, mask(x)) == 1
 }
 
-/// As [`contains`], in the midst of code that is compiled for any machine.
+/// Does the same as [`contains`], but can be inlined into code that is compiled for any machine.
 ///
-/// A function with a target feature cannot be inlined there, and the call, with what it makes the
-/// caller save, costs a quarter of a query. Assembly can be. Like a function it leaves the upper
-/// halves of the registers zero, lest the code around it be slowed down by them, and like a
-/// function it says that no vector register survives: around it there may be code with AVX.
+/// A function with a target feature cannot be inlined there. The call, with the registers that the
+/// caller saves, costs a quarter of a query. Inline assembly avoids it. Like a function, it zeroes
+/// the upper halves of the registers, which would slow down SSE code after it, and declares that no
+/// vector register survives, because the code around it may use AVX.
 ///
 /// # Safety
 /// The machine must have AVX2.
 #[inline(always)]
 pub(super) unsafe fn contains_inline(block: &[u64; BLOCK_WORDS], x: u32) -> bool {
-    // Windows functions must preserve ten vector registers: there a call is cheaper.
+    // On Windows, functions must preserve ten vector registers, so a call is cheaper.
     if cfg!(any(target_feature = "avx2", windows)) {
-        // SAFETY: the machine has AVX2, says the caller.
+        // SAFETY: the caller guarantees AVX2.
         return unsafe { contains(block, x) };
     }
     let all: u32;
-    // SAFETY: reads `SALT_LANES`, `ONES` and a block, 32 bytes each, the first two aligned; writes
-    // only to registers, all of which are named.
+    // SAFETY: the code reads `SALT_LANES`, `ONES` and a block, 32 bytes each, of which the first two
+    // are aligned. It writes only to registers, and all of them are declared.
     unsafe {
         asm!(
             "vmovd xmm0, {x:e}",

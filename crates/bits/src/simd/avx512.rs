@@ -1,6 +1,6 @@
-//! Split blocks, two keys in one 512-bit register.
+//! Split blocks of two keys in one 512-bit register.
 
-use std::arch::x86_64::{
+use core::arch::x86_64::{
     __m256i, __m512i, _mm256_loadu_si256, _mm256_set1_epi32, _mm512_andnot_si512,
     _mm512_broadcast_i32x8, _mm512_castsi256_si512, _mm512_inserti32x8, _mm512_mullo_epi32,
     _mm512_set1_epi32, _mm512_sllv_epi32, _mm512_srli_epi32, _mm512_test_epi32_mask,

@@ -1,4 +1,4 @@
-//! The definition of a split block, in plain Rust.
+//! Split blocks in plain Rust, which define the results.
 
 use super::{AHEAD, BLOCK_WORDS, SALT, nth, nth_mut};
 use crate::prefetch;
@@ -6,7 +6,7 @@ use crate::prefetch;
 #[inline(always)]
 fn mask(x: u32) -> [u64; BLOCK_WORDS] {
     let bit = |lane: usize| 1u64 << (x.wrapping_mul(SALT[lane]) >> 27);
-    std::array::from_fn(|word| bit(2 * word) | bit(2 * word + 1) << 32)
+    core::array::from_fn(|word| bit(2 * word) | bit(2 * word + 1) << 32)
 }
 
 #[cfg_attr(target_arch = "x86_64", cold, inline(never))]

@@ -1,16 +1,15 @@
-//! Split blocks: 256 bits as eight lanes of 32, in each of which a 32-bit number picks one bit.
+//! Split blocks of 256 bits: eight lanes of 32 bits, in each of which a 32-bit number selects a bit.
 //!
 //! ```text
 //! block b:  │ lane 0 │ lane 1 │ … │ lane 7 │        lane i, bit (x · SALT[i]) >> 27
 //!            words 4b      4b+1 …      4b+3          one 32-byte load, one compare
 //! ```
 //!
-//! `generic.rs` is the definition; `avx2.rs` and `avx512.rs` must answer alike, bit for bit, and
-//! are picked when the program runs. Blocks never straddle a cache line, since [`crate::Words`]
-//! start on one.
+//! `generic.rs` defines the results. `avx2.rs` and `avx512.rs` give the same results and are chosen
+//! at run time. A block never crosses a cache line, because [`crate::Words`] start on one.
 
 #[cfg(target_arch = "x86_64")]
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use crate::cpu::{Feature, has};
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -18,11 +17,11 @@ mod avx2;
 mod avx512;
 mod generic;
 
-/// Words of a block.
+/// The number of words in a block.
 pub const BLOCK_WORDS: usize = 4;
 
-/// Eight odd multipliers, one a lane: the salts of Parquet's split-block Bloom filter, so that
-/// the same hash sets the same bits there and here.
+/// Eight odd multipliers, one for each lane. They are the salts of Parquet's split-block Bloom filter,
+/// so that equal hashes set equal bits.
 pub const SALT: [u32; 8] = [
     0x47b6_137b,
     0x4497_4d91,
@@ -34,28 +33,28 @@ pub const SALT: [u32; 8] = [
     0x5c6b_fb31,
 ];
 
-/// How many keys ahead of the one at hand a batch asks for memory. 8 to 32 measure alike; below 8
-/// the line is not there in time, above 32 it may be gone again.
+/// The distance in keys at which a batch prefetches. Distances of 8 to 32 measure alike. Below 8 the
+/// line arrives too late, above 32 it may be evicted again.
 const AHEAD: usize = 16;
 
-/// The instruction sets that a block operation may run on, best last.
+/// The instruction sets that block operations can use, in ascending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isa {
-    /// Plain Rust: every machine, and the definition of the right answer.
+    /// Plain Rust for every machine. It defines the results.
     Generic,
     /// 256-bit vectors.
     Avx2,
-    /// 512-bit vectors: two keys at once.
+    /// 512-bit vectors, two keys at a time.
     Avx512,
 }
 
 impl Isa {
-    /// Those that this machine has.
+    /// Returns those that this machine has.
     pub fn available() -> impl Iterator<Item = Self> {
         [Self::Generic, Self::Avx2, Self::Avx512].into_iter().filter(|isa| isa.is_available())
     }
 
-    /// The best that this machine has.
+    /// Returns the best that this machine has.
     #[inline(always)]
     pub fn best() -> Self {
         if Self::Avx512.is_available() {
@@ -69,77 +68,52 @@ impl Isa {
 
     #[inline(always)]
     fn is_available(self) -> bool {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        #[cfg(target_arch = "x86_64")]
         return match self {
             Self::Generic => true,
-            Self::Avx2 => is_x86_feature_detected!("avx2"),
-            Self::Avx512 => {
-                is_x86_feature_detected!("avx512f")
-                    && is_x86_feature_detected!("avx512dq")
-                    && is_x86_feature_detected!("avx2")
-            }
+            Self::Avx2 => has(Feature::AVX2),
+            Self::Avx512 => has(Feature::AVX512_DQ),
         };
-        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        #[cfg(not(target_arch = "x86_64"))]
         return self == Self::Generic;
     }
 }
 
-/// [`Isa::is_available`] for AVX2, remembered in a byte: the standard library's own memory takes
-/// three instructions more to ask, which shows where a query takes forty.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-fn has_avx2() -> bool {
-    static KNOWN: AtomicU8 = AtomicU8::new(ASK);
-    const ASK: u8 = 0;
-    const YES: u8 = 1;
-    const NO: u8 = 2;
-    #[cold]
-    fn ask() -> bool {
-        let yes = Isa::Avx2.is_available();
-        KNOWN.store(if yes { YES } else { NO }, Relaxed);
-        yes
-    }
-    match KNOWN.load(Relaxed) {
-        YES => true,
-        NO => false,
-        _ => ask(),
-    }
-}
-
-/// Whether `x`'s eight bits are all set in `block`.
+/// Returns whether the eight bits of `x` are set in `block`.
 ///
 /// # Panics
-/// If `words` has no such block.
+/// Panics if `words` has no such block.
 #[inline(always)]
 pub fn contains(words: &[u64], block: usize, x: u32) -> bool {
     let block = nth(words, block);
     #[cfg(target_arch = "x86_64")]
-    if has_avx2() {
-        // SAFETY: the machine has AVX2: asked just above.
+    if has(Feature::AVX2) {
+        // SAFETY: the machine has AVX2, as tested above.
         return unsafe { avx2::contains_inline(block, x) };
     }
     generic::contains(block, x)
 }
 
-/// Sets `x`'s eight bits in `block`.
+/// Sets the eight bits of `x` in `block`.
 ///
 /// # Panics
-/// If `words` has no such block.
+/// Panics if `words` has no such block.
 #[inline(always)]
 pub fn insert(words: &mut [u64], block: usize, x: u32) {
     let block = nth_mut(words, block);
     #[cfg(target_arch = "x86_64")]
-    if Isa::Avx2.is_available() {
-        // SAFETY: the machine has AVX2: asked just above.
+    if has(Feature::AVX2) {
+        // SAFETY: the machine has AVX2, as tested above.
         return unsafe { avx2::insert(block, x) };
     }
     generic::insert(block, x);
 }
 
-/// `out[i]` = whether `items[i]` is in; `place` says in which block, and with which number.
+/// Sets `out[i]` to whether [`contains`] holds for `items[i]`. `place` returns the block and the
+/// 32-bit number of an item. An instruction set that the machine lacks is replaced by plain Rust.
 ///
 /// # Panics
-/// If `out` is shorter than `items`, or `place` names a block that `words` does not have.
+/// Panics if `out` is shorter than `items`, or if `words` lacks a block that `place` returns.
 pub fn contains_batch<T>(
     isa: Isa,
     words: &[u64],
@@ -147,15 +121,15 @@ pub fn contains_batch<T>(
     place: impl Fn(&T) -> (usize, u32),
     out: &mut [bool],
 ) {
-    assert!(out.len() >= items.len(), "an answer for each item");
+    assert!(out.len() >= items.len(), "`out` is shorter than `items`");
     match isa {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: the machine has AVX-512 F and DQ: asked here.
+        // SAFETY: the machine has AVX-512 F and DQ, as the guard tests.
         Isa::Avx512 if isa.is_available() => unsafe {
             avx512::contains_batch(words, items, place, out);
         },
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: the machine has AVX2: asked here.
+        // SAFETY: the machine has AVX2, as the guard tests.
         Isa::Avx2 if isa.is_available() => unsafe {
             avx2::contains_batch(words, items, place, out);
         },
@@ -163,10 +137,10 @@ pub fn contains_batch<T>(
     }
 }
 
-/// Inserts every item; `place` as in [`contains_batch`].
+/// Inserts every item. `place` is as in [`contains_batch`].
 ///
 /// # Panics
-/// If `place` names a block that `words` does not have.
+/// Panics if `words` lacks a block that `place` returns.
 pub fn insert_batch<T>(
     isa: Isa,
     words: &mut [u64],
@@ -175,8 +149,8 @@ pub fn insert_batch<T>(
 ) {
     match isa {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: the machine has AVX2: asked here. (Two keys at once could be in one block, so
-        // AVX-512 has nothing to add to inserting.)
+        // SAFETY: the machine has AVX2, as the guard tests. Two keys at a time could have the same
+        // block, so inserting does not use AVX-512.
         Isa::Avx512 | Isa::Avx2 if isa.is_available() => unsafe {
             avx2::insert_batch(words, items, place);
         },
@@ -199,9 +173,9 @@ mod tests {
     use super::*;
     use crate::range::mix;
 
-    /// Every instruction set against the generic twin: the same bits, the same answers.
+    /// Compares every instruction set with the generic version.
     #[test]
-    fn twins_agree() {
+    fn instruction_sets_agree() {
         const BLOCKS: usize = 37;
         let place = |i: &u64| ((mix(*i) % BLOCKS as u64) as usize, mix(*i ^ 7) as u32);
         for count in [0, 1, 2, 3, 15, 16, 17, 33, 400] {

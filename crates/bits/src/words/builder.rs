@@ -99,7 +99,6 @@ impl WordsBuilder {
 mod tests {
     use super::*;
     use crate::range::mix;
-    use std::vec::Vec;
 
     #[test]
     fn pieces_of_any_size_give_the_same_words() {

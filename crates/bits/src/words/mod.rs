@@ -24,9 +24,9 @@ pub use builder::WordsBuilder;
 pub use memory::{OutOfMemory, TableMemory, set_table_memory, table_memory};
 pub use shared::{BytesOwner, SharedBytes};
 
-/// Bytes of a cache line.
+/// The number of bytes in a cache line.
 pub const LINE_BYTES: usize = 64;
-/// Words of a cache line.
+/// The number of words in a cache line.
 pub const LINE_WORDS: usize = LINE_BYTES / 8;
 
 /// Returns the number of cache lines that `len` words take, which is what [`Words::zeroed`]
@@ -293,7 +293,6 @@ pub fn each_le_chunk<E>(
 mod tests {
     use super::*;
     use alloc::sync::Arc;
-    use std::{format, vec};
 
     #[test]
     fn starts_on_a_line_and_is_zero() {

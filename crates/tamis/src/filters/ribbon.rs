@@ -20,7 +20,7 @@
 //! | building | 100 ns a key on one thread, gathering and sorting among it |
 //! | failure | none: what cannot be placed is listed, which no honest set of keys needs |
 //!
-//! A row of coefficients is a linear equation over GF(2); [`tamis_bits::band`] keeps them in echelon
+//! A row of coefficients is a linear equation over GF(2); [`tamis_bits::gf2::band`] keeps them in echelon
 //! form. Each shard is filled from left to right, bucket by bucket, and in each bucket from the
 //! last key to the first. Rows run over into the first slots of the next bucket, so it is there
 //! that keys do not fit: where one fails, it and all that start before it are bumped, and the 2 bits
@@ -45,7 +45,7 @@
 //! Ribbon*, 2022. Differences: shards of equal size, so that threads do not show; the sizes of
 //! all layers follow from the number of keys; the last layer has seeds and, if need be, the list.
 
-use tamis_bits::band::{self, BAND, Band, Question, Row};
+use tamis_bits::gf2::band::{self, BAND, Band, Question, Row};
 use tamis_bits::{LINE_WORDS, Words, lines, packed, prefetch, range};
 use tamis_format::{Name, Reader, Writer};
 
@@ -391,7 +391,7 @@ impl Filter for Ribbon {
         for (i, out) in out.chunks_mut(BATCH).enumerate() {
             let next = self.questions(keys.get((i + 1) * BATCH..).unwrap_or(&[]));
             let now = std::mem::replace(&mut questions, next);
-            band::hold_each(&self.table, self.shape.width, &now[..out.len()], out);
+            band::holds_batch(&self.table, self.shape.width, &now[..out.len()], out);
         }
         if !self.overflow.is_empty() {
             for (key, out) in keys.iter().zip(out) {

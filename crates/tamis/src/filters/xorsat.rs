@@ -21,7 +21,7 @@
 //!
 //! A system of random equations over GF(2) has a solution as long as there are hardly more of them
 //! than unknowns: with 2 unknowns to spare three in four have one. Two windows of 64 unknowns are as
-//! good as random for that, and [`tamis_bits::windows`] solves them. In larger blocks the 2 slots, the place and
+//! good as random for that, and [`tamis_bits::gf2::windows`] solves them. In larger blocks the 2 slots, the place and
 //! the seed weigh less, and a key takes longer: `block` sets how many keys one has.
 //!
 //! A rate between two powers of two is reached with one bit more for some of the blocks: a stranger is as
@@ -38,8 +38,8 @@
 //! and one at its very end, so that all slots are met equally often; blocks are as large as their keys ask for and
 //! lie side by side to the bit; all bits of a slot share one system.
 
-use tamis_bits::band::{self, BAND, Question};
-use tamis_bits::windows::{Row, System};
+use tamis_bits::gf2::band::{self, BAND, Question};
+use tamis_bits::gf2::windows::{Row, System};
 use tamis_bits::{LINE_WORDS, Words, lines, packed, prefetch, range};
 use tamis_format::{Name, Reader, Writer};
 
@@ -410,7 +410,7 @@ impl Filter for XorSat {
         for (i, out) in out.chunks_mut(BATCH).enumerate() {
             let next = self.questions(keys.get((i + 1) * BATCH..).unwrap_or(&[]));
             let now = std::mem::replace(&mut questions, next);
-            band::hold_each(&self.table, self.shape.width, &now[..out.len()], out);
+            band::holds_batch(&self.table, self.shape.width, &now[..out.len()], out);
             if self.shape.wide > 0 {
                 for ((key, question), out) in keys[i * BATCH..].iter().zip(now).zip(out) {
                     let block = range::scale(key.hi, self.places.blocks);

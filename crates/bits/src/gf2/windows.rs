@@ -1,4 +1,4 @@
-//! Linear systems over GF(2) in which an equation meets two windows of 64 unknowns, wherever they are.
+//! Linear systems over GF(2) whose equations each touch two windows of 64 unknowns, anywhere.
 //!
 //! ```text
 //! unknowns    │ word 0 │ word 1 │ word 2 │ word 3 │ word 4 │ …
@@ -6,43 +6,47 @@
 //! row b         ▓▓▓▓▓▓▓▓▓        ▓▓▓▓▓▓▓▓▓                         = value b
 //! ```
 //!
-//! Such a system is solvable with hardly more unknowns than equations, as if its rows were random
-//! throughout; a [`Band`](crate::band::Band) is not. The price is that rows fill up when they are added to each other.
+//! Such a system is solvable with hardly more unknowns than equations, like one with random rows,
+//! whereas a [`Band`](super::band::Band) needs more. The price is that rows fill up when they are
+//! added to each other.
 //!
-//! Elimination goes word by word of unknowns. A row joins in when its first word comes; until then it
-//! is not touched, so that of `n` rows at most a quarter are full at a time. In each word:
+//! Elimination processes the unknowns word by word. A row is expanded when its first word is
+//! reached, so that at most a quarter of the `n` rows are expanded at a time. In each word:
 //!
 //! ```text
-//!  rows under way    ├─ up to 64 pivots, independent in this word: put aside as they are
-//!                    └─ the others: a sum of pivots leaves zeros in the whole word; each 5 of
-//!                       them have all their 32 sums at hand, so that it takes 13 additions
+//!  expanded rows     ├─ up to 64 pivots, independent in this word: kept unchanged
+//!                    └─ the others: adding a sum of pivots zeroes the whole word. Each group of 5
+//!                       pivots has its 32 sums precomputed, so that this takes 13 additions
 //! ```
 //!
-//! The sums are the *four Russians'* trick: 13 additions to a row instead of 32. They are made of a
-//! line of the pivots at a time, 26 KB, which the nearest cache holds: of whole rows they made systems of 3000 a
-//! quarter slower. With `n` rows there are about `n³ / 3800` additions of words, eight at once.
-//! What is no pivot in the end has no unknowns left: its value is 0, or it contradicts the others.
+//! This is the *method of the four Russians*: 13 additions to a row instead of 32. The sums are
+//! computed for one line of the pivots at a time, 26 KB, which fits into the L1 cache. Sums of whole
+//! rows made systems of 3000 rows 25 % slower. With `n` rows there are about `n³ / 3800` additions of
+//! words, eight at a time. A row that is not a pivot in the end has no unknowns left: either its
+//! value is 0, or it contradicts the others.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::band::BAND;
 use crate::OutOfMemory;
-use crate::band::BAND;
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-use crate::band::has_avx512;
+#[cfg(target_arch = "x86_64")]
+use crate::cpu::{Feature, has};
 
-/// One equation: the unknowns from each slot on where a coefficient is 1 sum up to the value, bit
-/// by bit of the value.
+/// An equation: the XOR of the unknowns whose coefficient is 1 is `value`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Row {
-    /// Where the windows begin.
+    /// The first slot of each window.
     pub slots: [u32; 2],
-    /// Their coefficients from there on, lowest first. Windows that set_ops are added.
+    /// The coefficients of each window, lowest first. Where windows overlap, coefficients are added.
     pub coefficients: [u64; 2],
-    /// What they sum up to.
+    /// The sum.
     pub value: u64,
 }
 
-/// Words that are worked on together: a cache line.
+/// The number of words that are processed together: a cache line.
 const TOGETHER: usize = 8;
-/// Pivots that have all their sums at hand.
+/// The number of pivots in a group whose sums are all precomputed.
 const PICK: usize = 5;
 const SUMS: usize = 1 << PICK;
 const PICKS: usize = BAND.div_ceil(PICK);
@@ -58,41 +62,44 @@ impl Line {
     }
 }
 
-/// A system that is being solved, and the memory for it, to be used again. A row is written out as
-/// lines: a word for 64 coefficients, and in the very last word its value.
+/// A system of equations with reusable memory. An expanded row consists of cache lines: a word for
+/// each 64 coefficients, and the value in the very last word.
 #[derive(Debug, Default)]
 pub struct System {
-    /// Words of unknowns.
+    /// The number of words of unknowns.
     words: usize,
-    /// Lines of a row.
+    /// The number of lines of a row.
     each: usize,
-    /// Rows under way.
+    /// The expanded rows.
     live: Vec<Line>,
-    /// The pivots to add to each.
+    /// The pivots to add to each expanded row.
     needed: Vec<u64>,
-    /// The pivots of the word in hand, and of one of their lines all sums of those that share a pick.
+    /// The pivots of the current word, and the sums of each group of them for one line.
     pivots: Vec<Line>,
     sums: Vec<Line>,
     /// The pivots of all words, without the lines before their word.
     done: Vec<Line>,
-    /// What each word's columns are made of.
+    /// How the columns of each word follow from its pivots.
     bases: Vec<Basis>,
 }
 
 impl System {
-    /// Bytes that a system of so many unknowns takes while it is solved.
+    /// Returns the bytes of memory that a system of `unknowns` unknowns takes while it is solved.
     pub fn bytes(unknowns: u64) -> u64 {
         let words = unknowns.div_ceil(BAND as u64) + TOGETHER as u64;
-        // Half of the square of all pivots and a quarter of all rows; each row as given, and as a
-        // pivot; the sums.
+        // Half of the square of all pivots and a quarter of all rows, each row as given and as a
+        // pivot, and the sums.
         words * (words * BAND as u64 * 6 + 6 * BAND as u64 * 8) + (PICKS * SUMS) as u64 * 64
     }
 
-    /// Brings the rows into echelon form; returns how many contradict the others. The rows are
-    /// sorted by where they begin.
+    /// Brings the rows into echelon form and returns how many contradict the others. `rows` is
+    /// sorted by the first word of each row.
+    ///
+    /// # Errors
+    /// Returns [`OutOfMemory`] if an allocation fails.
     ///
     /// # Panics
-    /// If a coefficient that is 1 lies past the last word of unknowns.
+    /// Panics if a coefficient that is 1 lies past the last word of unknowns.
     pub fn eliminate(&mut self, unknowns: usize, rows: &mut [Row]) -> Result<usize, OutOfMemory> {
         let words = unknowns.div_ceil(BAND);
         let each = (words + 1).div_ceil(TOGETHER);
@@ -108,24 +115,29 @@ impl System {
         }
         self.pivots.resize(BAND * each, Line::default());
         self.sums.resize(PICKS * SUMS, Line::default());
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        if has_avx512() {
-            // SAFETY: the machine has what the function is compiled for: asked just above.
+        #[cfg(target_arch = "x86_64")]
+        if has(Feature::AVX512_POPCNT) {
+            // SAFETY: the machine has the instruction sets of the function, as tested above.
             return Ok(unsafe { eliminate_avx512(self, rows) });
         }
         Ok(eliminate(self, rows))
     }
 
-    /// Unknowns of `width` bits that satisfy all rows but those that contradict others, in blocks as
-    /// [`Band::solve`](crate::band::Band::solve) has them. An unknown of which nothing is said is 0.
+    /// Writes unknowns of `width` bits that satisfy all rows but the contradicting ones to `out`, in
+    /// blocks as [`Band::solve`](super::band::Band::solve) does. Unknowns that no row determines are
+    /// 0.
     ///
     /// # Panics
-    /// If `out` is not as long as the blocks.
+    /// Panics if `out` does not have `width` words for each block.
     pub fn solve(&self, width: u32, out: &mut [u64]) {
-        assert_eq!(out.len(), self.words * width as usize, "a word a bit a block");
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        if has_avx512() {
-            // SAFETY: the machine has what the function is compiled for: asked just above.
+        assert_eq!(
+            out.len(),
+            self.words * width as usize,
+            "`out` needs `width` words for each block"
+        );
+        #[cfg(target_arch = "x86_64")]
+        if has(Feature::AVX512_POPCNT) {
+            // SAFETY: the machine has the instruction sets of the function, as tested above.
             return unsafe { solve_avx512(self, width as usize, out) };
         }
         solve(self, width as usize, out);
@@ -137,8 +149,8 @@ impl Row {
         self.slots[0].min(self.slots[1]) as usize / BAND
     }
 
-    /// Writes it out.
-    fn spell(&self, to: &mut [Line]) {
+    /// Expands the row into lines that are zero.
+    fn expand(&self, to: &mut [Line]) {
         for (slot, coefficients) in self.slots.into_iter().zip(self.coefficients) {
             let (word, shift) = (slot as usize / BAND, slot as usize % BAND);
             let high = coefficients >> 1 >> (BAND - 1 - shift);
@@ -157,12 +169,12 @@ fn eliminate(system: &mut System, rows: &[Row]) -> usize {
     let each = *each;
     let mut rows = rows.iter().peekable();
     for word in 0..*words {
-        // The lines before hold zeros by now, in every row.
+        // In every row the lines before `first` are zero now.
         let (first, place) = (word / TOGETHER, word % TOGETHER);
         while let Some(row) = rows.next_if(|row| row.first_word() == word) {
             let from = live.len();
             live.resize(from + each, Line::default());
-            row.spell(&mut live[from..]);
+            row.expand(&mut live[from..]);
         }
         let basis = find_pivots(live, pivots, each, first, place);
         let picks = basis.picks();
@@ -186,28 +198,28 @@ fn eliminate(system: &mut System, rows: &[Row]) -> usize {
     live.chunks_exact(each).filter(|row| row[each - 1].0[TOGETHER - 1] != 0).count()
 }
 
-/// Which sum of pick `i` a word asks for.
+/// Returns the index of the sum of group `i` that `word` selects.
 #[inline(always)]
 fn pick(word: u64, i: usize) -> usize {
     (word >> (i * PICK)) as usize % SUMS
 }
 
-/// How the columns of a word follow from its pivots. To know that takes their words alone; the rows
-/// behind them stay as they are.
+/// How the columns of a word follow from its pivots. This depends on that word of the pivots only,
+/// so their rows stay unchanged.
 #[derive(Clone, Debug)]
 struct Basis {
-    /// How many pivots there are.
+    /// The number of pivots.
     len: usize,
-    /// For each column that follows a sum of pivots that has a 1 there and 0 in the others: its
-    /// word, and which pivots they are. Else nothing.
+    /// For each determined column, the word of a sum of pivots that has a 1 in this column and 0 in
+    /// the other determined columns, and the set of those pivots. 0 for the other columns.
     heads: [u64; BAND],
     parts: [u64; BAND],
 }
 
 impl Basis {
-    /// Takes a row's word in if it is independent of those before.
+    /// Adds the word of a row if it is independent of those before, and returns whether it is.
     #[inline(always)]
-    fn grows(&mut self, word: u64) -> bool {
+    fn try_add(&mut self, word: u64) -> bool {
         let (mut left, mut part) = (word, 1 << self.len);
         for column in 0..BAND {
             let met = (word >> column & 1).wrapping_neg();
@@ -228,7 +240,7 @@ impl Basis {
         true
     }
 
-    /// For each pick of columns the pivots to add, that leave zeros there.
+    /// Returns, for each group of columns and each pattern in it, the pivots whose sum zeroes it.
     #[inline(always)]
     fn picks(&self) -> [[u64; SUMS]; PICKS] {
         let mut picks = [[0; SUMS]; PICKS];
@@ -242,7 +254,7 @@ impl Basis {
     }
 }
 
-/// Moves rows to the pivots: as many as are independent in this word.
+/// Moves a maximal set of rows that are independent in this word to the pivots.
 #[inline(always)]
 fn find_pivots(
     live: &mut Vec<Line>,
@@ -256,7 +268,7 @@ fn find_pivots(
     while from < live.len() && basis.len < BAND {
         let row = &live[from + first..from + each];
         let at = basis.len * each;
-        if !basis.grows(row[0].0[place]) {
+        if !basis.try_add(row[0].0[place]) {
             from += each;
             continue;
         }
@@ -268,12 +280,12 @@ fn find_pivots(
     basis
 }
 
-/// All sums of the pivots of each pick, of one line of them.
+/// Computes all sums of the pivots of each group for one line.
 #[inline(always)]
 fn add_up<'a>(mut pivots: impl Iterator<Item = &'a Line>, sums: &mut [Line]) {
     for sums in sums.chunks_exact_mut(SUMS) {
         for pivot in 0..PICK {
-            // Every sum so far, with the pivot and without it.
+            // Every sum so far, without and with this pivot.
             let (without, with) = sums.split_at_mut(1 << pivot);
             with[..without.len()].copy_from_slice(without);
             if let Some(line) = pivots.next() {
@@ -283,13 +295,13 @@ fn add_up<'a>(mut pivots: impl Iterator<Item = &'a Line>, sums: &mut [Line]) {
     }
 }
 
-/// From the last word to the first. What the words after leave of the pivots' values decides this
-/// one's columns.
+/// Solves from the last word to the first. The values of the pivots, less what the words after
+/// contribute, determine the columns of this word.
 #[inline(always)]
 fn solve(system: &System, width: usize, out: &mut [u64]) {
     let each = system.each;
-    // A row for each bit of the unknowns, as long as those of the system: there is nothing at the
-    // place of the value.
+    // A row for each bit of the unknowns, as long as those of the system, with 0 in the place of the
+    // value.
     let mut known = vec![Line::default(); width * each];
     let mut done = &system.done[..];
     for (word, basis) in system.bases.iter().enumerate().rev() {
@@ -341,7 +353,7 @@ mod tests {
     use crate::packed::mask;
     use crate::range::{mix, scale};
 
-    /// Rows with windows at whole words, and one at the very end.
+    /// Returns rows with random windows, some at word boundaries and one at the very end.
     fn rows(unknowns: usize, count: usize, width: u32, seed: u64) -> Vec<Row> {
         let cut = mask(unknowns.min(BAND) as u32);
         let windows = unknowns.div_ceil(BAND) as u64;
@@ -358,7 +370,7 @@ mod tests {
         (0..count).map(row).collect()
     }
 
-    /// The definition: the sum of the unknowns where a coefficient is 1.
+    /// Computes the sum of the unknowns whose coefficient is 1 by its definition.
     fn product(words: &[u64], width: u32, row: &Row) -> u64 {
         let mut sum = 0;
         for (slot, coefficients) in row.slots.into_iter().zip(row.coefficients) {
@@ -394,7 +406,7 @@ mod tests {
         }
     }
 
-    /// With two unknowns to spare three systems in four have a solution, as random ones do.
+    /// With two more unknowns than rows, 3 of 4 systems are solvable, like random ones.
     #[test]
     fn hardly_more_unknowns_than_rows_do() {
         let mut system = System::default();

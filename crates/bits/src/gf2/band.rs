@@ -1,5 +1,5 @@
-//! Linear systems over GF(2) in which an equation meets only 64 neighbouring unknowns, and the dot
-//! products that their solutions are asked for.
+//! Linear systems over GF(2) whose equations each touch 64 neighbouring unknowns, and dot products
+//! with their solutions.
 //!
 //! ```text
 //! unknowns   0 1 2 3 …                                    a row: 64 coefficients from `start` on,
@@ -9,50 +9,54 @@
 //! ```
 //!
 //! A [`Band`] takes rows one by one and keeps them in echelon form: slot `i` holds the row whose
-//! first 1 is at `i`. A row whose slot is taken has that slot's row added to it, which moves its
-//! first 1 to the right; in the end it finds a free slot, or nothing is left of it. No row in a slot ever
-//! changes, so the last ones can be taken back by emptying their slots.
+//! first 1 is at `i`. If the slot of a new row is taken, the row in it is added to the new row, which
+//! moves its first 1 to the right. In the end it finds a free slot or becomes zero. Rows in slots
+//! never change, so the last rows can be removed again by emptying their slots.
 //!
-//! Solving runs from the last slot to the first. The unknowns have `width` bits each, and are laid
-//! out for the question *what is the dot product from slot s on?*:
+//! Solving runs from the last slot to the first. The unknowns have `width` bits each, and their
+//! layout serves dot products with windows of 64 slots:
 //!
 //! ```text
 //! block b = slots 64b … 64b+63:   │ bit 0 of each │ bit 1 of each │ … │ bit r-1 of each │   r words
 //! ```
 //!
-//! A window of 64 slots lies in two blocks at the most; for widths up to 8 that is two cache lines, side
-//! by side. A dot product is two ANDs, a XOR and a parity for each bit, eight bits at once in a
-//! 512-bit register.
+//! A window of 64 slots lies in one or two blocks. For widths up to 8 those are two neighbouring
+//! cache lines. A dot product takes two ANDs, a XOR and a parity for each bit, for eight bits at a
+//! time in a 512-bit register.
 
-#[cfg(target_arch = "x86_64")]
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use alloc::vec::Vec;
 
 use crate::OutOfMemory;
+#[cfg(target_arch = "x86_64")]
+use crate::cpu::{Feature, has};
 
-/// Unknowns that a row may meet, slots of a block, bits of a word.
+/// The number of unknowns that a row touches, of slots in a block, and of bits in a word.
 pub const BAND: usize = 64;
 
-/// What has become of a row.
+/// What [`Band::insert`] did with a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Row {
-    /// It is in this slot.
+    /// The row is in this slot.
     Placed(usize),
-    /// The rows that are there say the same already.
+    /// The row follows from those in the system.
     Implied,
-    /// The rows that are there say otherwise: it was not taken.
+    /// The row contradicts those in the system and was not inserted.
     Clash,
 }
 
 /// Rows in echelon form.
 #[derive(Debug)]
 pub struct Band {
-    /// Coefficients from the slot on, the lowest bit being the slot's own, and the value. No
-    /// coefficients: a free slot.
+    /// The coefficients from the slot on, whose lowest bit belongs to the slot itself, and the value.
+    /// A free slot has no coefficients.
     rows: Vec<[u64; 2]>,
 }
 
 impl Band {
-    /// No rows over so many unknowns.
+    /// Makes a system of `slots` unknowns without rows.
+    ///
+    /// # Errors
+    /// Returns [`OutOfMemory`] if the allocation fails.
     pub fn new(slots: usize) -> Result<Self, OutOfMemory> {
         let mut rows = Vec::new();
         let bytes = (slots as u64).saturating_mul(16);
@@ -66,21 +70,21 @@ impl Band {
         self.rows.fill([0; 2]);
     }
 
-    /// Adds the row with `coefficients` from slot `start` on, the lowest of which must be 1.
+    /// Inserts the row with `coefficients` from slot `start` on, the lowest of which must be 1.
     ///
     /// # Panics
-    /// If a coefficient lies past the last slot.
+    /// Panics if a coefficient lies past the last slot.
     #[inline]
     pub fn insert(&mut self, mut start: usize, mut coefficients: u64, mut value: u64) -> Row {
-        debug_assert!(coefficients & 1 == 1, "a row begins with a 1");
+        debug_assert!(coefficients & 1 == 1, "the lowest coefficient is 0");
         loop {
-            let [there, says] = self.rows[start];
-            if there == 0 {
+            let [other, other_value] = self.rows[start];
+            if other == 0 {
                 self.rows[start] = [coefficients, value];
                 return Row::Placed(start);
             }
-            coefficients ^= there;
-            value ^= says;
+            coefficients ^= other;
+            value ^= other_value;
             if coefficients == 0 {
                 return if value == 0 { Row::Implied } else { Row::Clash };
             }
@@ -90,34 +94,38 @@ impl Band {
         }
     }
 
-    /// Takes a row back. Rows that came after it must have been taken back before.
+    /// Removes a row. All rows inserted after it must have been removed before.
     #[inline]
     pub fn remove(&mut self, slot: usize) {
         self.rows[slot] = [0; 2];
     }
 
-    /// Unknowns of `width` bits that satisfy all rows, in blocks; where a slot is free its unknown
-    /// is what `free` says.
+    /// Writes unknowns of `width` bits that satisfy all rows to `out`, in blocks. `free` returns the
+    /// unknown of a free slot.
     ///
     /// # Panics
-    /// If the slots are no whole blocks, or `out` is not as long as the blocks.
+    /// Panics if the slots are not whole blocks, or if `out` does not have `width` words for each.
     pub fn solve(&self, width: u32, free: impl Fn(usize) -> u64 + Copy, out: &mut [u64]) {
-        assert!(self.rows.len().is_multiple_of(BAND), "whole blocks");
-        assert_eq!(out.len(), self.rows.len() / BAND * width as usize, "a word a bit a block");
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        if has_avx512() {
-            // SAFETY: the machine has what the function is compiled for: asked just above.
+        assert!(self.rows.len().is_multiple_of(BAND), "the slots are not whole blocks");
+        assert_eq!(
+            out.len(),
+            self.rows.len() / BAND * width as usize,
+            "`out` needs `width` words for each block"
+        );
+        #[cfg(target_arch = "x86_64")]
+        if has(Feature::AVX512_POPCNT) {
+            // SAFETY: the machine has the instruction sets of the function, as tested above.
             return unsafe { solve_avx512(&self.rows, width, free, out) };
         }
         solve(&self.rows, width, free, out);
     }
 }
 
-/// Columns that are worked on together.
+/// The number of columns that are computed together.
 const TOGETHER: usize = 8;
 
-/// From the last slot to the first, eight columns at a time. `ahead[j]` is bit `j` of the 64
-/// unknowns from the slot on, so that after a block's first slot it is a word of the block.
+/// Solves from the last slot to the first, eight columns at a time. `ahead[j]` holds bit `j` of the
+/// 64 unknowns from the slot on. At the first slot of a block it is a word of the block.
 #[inline(always)]
 fn solve(rows: &[[u64; 2]], width: u32, free: impl Fn(usize) -> u64, out: &mut [u64]) {
     let width = width as usize;
@@ -145,14 +153,14 @@ fn solve_avx512(rows: &[[u64; 2]], width: u32, free: impl Fn(usize) -> u64, out:
     solve(rows, width, free, out);
 }
 
-/// A question to a solution: whether the sum of the dot products in so many windows is `value`.
+/// An equation to evaluate on a solution: the sum of the dot products of `WINDOWS` windows is `value`.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<const WINDOWS: usize> {
     /// The first slot of each window.
     pub slots: [u64; WINDOWS],
-    /// Each one's coefficients from there on, lowest first.
+    /// The coefficients of each window, lowest first.
     pub coefficients: [u64; WINDOWS],
-    /// Bits past those of an unknown do not count.
+    /// The expected sum. Bits above the width of the unknowns are ignored.
     pub value: u64,
 }
 
@@ -162,9 +170,9 @@ impl<const WINDOWS: usize> Default for Question<WINDOWS> {
     }
 }
 
-/// The words of the one or two blocks that a window lies in, where the second begins in them, and
-/// each one's share of the coefficients. A window that is a block has no second one: it meets the
-/// first again, with nothing to ask of it.
+/// Returns the words of the one or two blocks that a window lies in, the index at which the second
+/// begins, and the coefficients for each. If the window is exactly one block, the second is the
+/// first again, with coefficients of 0.
 #[inline(always)]
 fn window(words: &[u64], width: usize, slot: u64, coefficients: u64) -> (&[u64], usize, [u64; 2]) {
     let (block, shift) = (slot as usize / BAND, slot as usize % BAND);
@@ -174,27 +182,27 @@ fn window(words: &[u64], width: usize, slot: u64, coefficients: u64) -> (&[u64],
     (&words[first..first + second + width], second, [low, high])
 }
 
-/// Asks one question of a solution of `width` bits.
+/// Returns whether an equation holds for a solution of `width` bits.
 ///
 /// # Panics
-/// If a window reaches past the end.
+/// Panics if a window reaches past the end.
 #[inline(always)]
 pub fn holds<const W: usize>(words: &[u64], width: u32, question: Question<W>) -> bool {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if has_avx512() {
+    #[cfg(target_arch = "x86_64")]
+    if has(Feature::AVX512_POPCNT) {
         let Question { slots, coefficients, value } = question;
-        // SAFETY: the machine has what the function is compiled for: asked just above.
+        // SAFETY: the machine has the instruction sets of the function, as tested above.
         return unsafe { holds_avx512(words, width, slots, coefficients, value) };
     }
     holds_portable(words, width, &question)
 }
 
-/// Most strangers are told by the first bits.
+/// Stops at the first bit that differs, which rejects most non-members early.
 #[inline(always)]
 fn holds_portable<const W: usize>(words: &[u64], width: u32, question: &Question<W>) -> bool {
     let width = width as usize;
     let windows: [_; W] =
-        std::array::from_fn(|i| window(words, width, question.slots[i], question.coefficients[i]));
+        core::array::from_fn(|i| window(words, width, question.slots[i], question.coefficients[i]));
     (0..width).all(|column| {
         let met = windows.iter().fold(0, |met, (blocks, second, [low, high])| {
             met ^ blocks[column] & low ^ blocks[second + column] & high
@@ -203,8 +211,8 @@ fn holds_portable<const W: usize>(words: &[u64], width: u32, question: &Question
     })
 }
 
-/// Takes what it asks in registers. That, one check of the bounds and the byte in [`has_avx512`] took
-/// a query of a table in the cache from 12.6 to 9.8 ns.
+/// Takes its arguments in registers. That, one check of the bounds and the one-byte cache in
+/// [`crate::cpu`] reduced a query of a table in the cache from 12.6 to 9.8 ns.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx512f,avx512vpopcntdq")]
@@ -215,12 +223,12 @@ fn holds_avx512<const W: usize>(
     coefficients: [u64; W],
     value: u64,
 ) -> bool {
-    use std::arch::x86_64::{
+    use core::arch::x86_64::{
         _mm512_and_si512, _mm512_maskz_loadu_epi64, _mm512_popcnt_epi64, _mm512_set1_epi64,
         _mm512_setzero_si512, _mm512_test_epi64_mask, _mm512_xor_si512,
     };
     let width = width as usize;
-    let windows: [_; W] = std::array::from_fn(|i| window(words, width, slots[i], coefficients[i]));
+    let windows: [_; W] = core::array::from_fn(|i| window(words, width, slots[i], coefficients[i]));
     let one = _mm512_set1_epi64(1);
     let agree = |column: usize| {
         let columns = 0xffu8 >> TOGETHER.saturating_sub(width - column);
@@ -228,9 +236,9 @@ fn holds_avx512<const W: usize>(
         for (blocks, second, [low, high]) in windows {
             // SAFETY: `column` is less than `width`, and each block has `width` words.
             let first = unsafe { blocks.as_ptr().add(column) };
-            // SAFETY: as above: the last block begins at `second`.
+            // SAFETY: as above, because the last block begins at `second`.
             let second = unsafe { first.add(second) };
-            // SAFETY: loads the words of `columns`, which end with the block at the latest.
+            // SAFETY: loads only the words of `columns`, none of which lies past the block.
             let first = unsafe { _mm512_maskz_loadu_epi64(columns, first.cast()) };
             // SAFETY: as above.
             let second = unsafe { _mm512_maskz_loadu_epi64(columns, second.cast()) };
@@ -244,21 +252,21 @@ fn holds_avx512<const W: usize>(
     agree(0) && (width <= TOGETHER || (TOGETHER..width).step_by(TOGETHER).all(agree))
 }
 
-/// `out[i]` = whether question `i` holds, as [`holds`] says.
+/// Sets `out[i]` to whether equation `i` holds, as [`holds`] does.
 ///
 /// # Panics
-/// If a window reaches past the end, or `out` is shorter than the questions.
-pub fn hold_each<const W: usize>(
+/// Panics if a window reaches past the end, or if `out` is shorter than `questions`.
+pub fn holds_batch<const W: usize>(
     words: &[u64],
     width: u32,
     questions: &[Question<W>],
     out: &mut [bool],
 ) {
-    assert!(out.len() >= questions.len(), "an answer for each question");
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if has_avx512() {
-        // SAFETY: the machine has what the function is compiled for: asked just above.
-        return unsafe { hold_each_avx512(words, width, questions, out) };
+    assert!(out.len() >= questions.len(), "`out` is shorter than `questions`");
+    #[cfg(target_arch = "x86_64")]
+    if has(Feature::AVX512_POPCNT) {
+        // SAFETY: the machine has the instruction sets of the function, as tested above.
+        return unsafe { holds_batch_avx512(words, width, questions, out) };
     }
     for (question, out) in questions.iter().zip(out) {
         *out = holds_portable(words, width, question);
@@ -267,7 +275,7 @@ pub fn hold_each<const W: usize>(
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512vpopcntdq")]
-fn hold_each_avx512<const W: usize>(
+fn holds_batch_avx512<const W: usize>(
     words: &[u64],
     width: u32,
     questions: &[Question<W>],
@@ -279,38 +287,13 @@ fn hold_each_avx512<const W: usize>(
     }
 }
 
-/// Whether the machine counts the bits of eight words at once, remembered in a byte: the standard
-/// library would have to be asked four times.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-pub(crate) fn has_avx512() -> bool {
-    static KNOWN: AtomicU8 = AtomicU8::new(ASK);
-    const ASK: u8 = 0;
-    const YES: u8 = 1;
-    const NO: u8 = 2;
-    #[cold]
-    fn ask() -> bool {
-        let yes = is_x86_feature_detected!("avx512f")
-            && is_x86_feature_detected!("avx512vl")
-            && is_x86_feature_detected!("avx512vpopcntdq")
-            && is_x86_feature_detected!("popcnt");
-        KNOWN.store(if yes { YES } else { NO }, Relaxed);
-        yes
-    }
-    match KNOWN.load(Relaxed) {
-        YES => true,
-        NO => false,
-        _ => ask(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::packed::mask;
     use crate::range::{mix, scale};
 
-    /// Rows with starts all over the slots, each with a value.
+    /// Returns rows with random starts, coefficients and values.
     fn rows(slots: usize, count: u64, seed: u64) -> impl Iterator<Item = (usize, u64, u64)> {
         let starts = (slots - BAND + 1) as u64;
         (0..count).map(move |i| {
@@ -319,7 +302,7 @@ mod tests {
         })
     }
 
-    /// The definition: the XOR of the unknowns where a coefficient is 1.
+    /// Computes the dot product by its definition.
     fn product(words: &[u64], width: u32, start: usize, coefficients: u64) -> u64 {
         let unknown = |slot: usize| {
             (0..width as usize).fold(0, |value, j| {
@@ -359,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_are_taken_back_leave_no_trace() {
+    fn removed_rows_leave_no_trace() {
         let mut band = Band::new(640).unwrap();
         let mut rows = rows(640, 500, 6);
         rows.by_ref().take(300).for_each(|(s, c, v)| _ = band.insert(s, c, v));
@@ -376,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn free_unknowns_are_as_told() {
+    fn free_unknowns_are_those_of_the_caller() {
         let mut words = [0; 2 * 32];
         Band::new(128).unwrap().solve(32, |slot| mix(slot as u64), &mut words);
         for slot in 0..65 {
@@ -384,14 +367,14 @@ mod tests {
         }
     }
 
-    /// The twins and the definition, with windows at every place of a block, the last among them.
+    /// Compares all versions with the definition, for windows at every slot of a block, the last too.
     #[test]
-    fn twins_agree() {
+    fn versions_agree() {
         for width in 1..=64 {
             let blocks = 5;
             let words: Vec<u64> = (0..blocks * u64::from(width)).map(mix).collect();
-            twins_agree_on::<1>(&words, width);
-            twins_agree_on::<2>(&words, width);
+            versions_agree_on::<1>(&words, width);
+            versions_agree_on::<2>(&words, width);
         }
         let (rows, mut twin) = (Band::new(320).unwrap(), vec![0; 5 * 20]);
         let mut words = twin.clone();
@@ -400,22 +383,22 @@ mod tests {
         assert_eq!(words, twin);
     }
 
-    fn twins_agree_on<const W: usize>(words: &[u64], width: u32) {
+    fn versions_agree_on<const W: usize>(words: &[u64], width: u32) {
         let starts = words.len() / width as usize * BAND - BAND + 1;
         let questions: Vec<Question<W>> = (0..starts)
             .map(|start| {
-                let slots = std::array::from_fn(|i| (start * (i * 6 + 1) % starts) as u64);
-                let coefficients = std::array::from_fn(|i| mix(start as u64 ^ 77 << i));
+                let slots = core::array::from_fn(|i| (start * (i * 6 + 1) % starts) as u64);
+                let coefficients = core::array::from_fn(|i| mix(start as u64 ^ 77 << i));
                 let value = (0..W).fold(0, |sum, i| {
                     sum ^ product(words, width, slots[i] as usize, coefficients[i])
                 });
-                // Every other one is wrong, in one bit.
+                // Every other value is wrong in one bit.
                 let wrong = (start as u64 % 2) << (mix(start as u64) % u64::from(width));
                 Question { slots, coefficients, value: value ^ wrong }
             })
             .collect();
         let mut out = vec![false; questions.len()];
-        hold_each(words, width, &questions, &mut out);
+        holds_batch(words, width, &questions, &mut out);
         for (i, question) in questions.iter().enumerate() {
             assert_eq!(out[i], i % 2 == 0, "width {width}, {question:?}");
             assert_eq!(holds(words, width, *question), out[i]);
