@@ -16,10 +16,10 @@ fn hasher() -> KeyHasher {
     KeyHasher::new(HashId::Fast, [71, 72])
 }
 
-/// A filter of [`KEYS`] text keys, made for twice as many.
+/// A filter of [`KEYS`] text keys, made for four times as many.
 fn filter(kind: Kind) -> Keyed<AnyFilter> {
     let keys = (0..KEYS).map(|key| format!("key {key}"));
-    let builder = Keyed::<AnyFilter>::builder(kind).capacity(2 * KEYS).fpr(0.01);
+    let builder = Keyed::<AnyFilter>::builder(kind).capacity(4 * KEYS).fpr(0.01);
     builder.hasher(&hasher()).build(keys).expect("room")
 }
 
@@ -49,7 +49,7 @@ pub fn every_operation_is_there<F: Subject>() {
     let other = filter(kind);
     assert_eq!(any.kind(), kind);
     assert_eq!(any.key_forms(), KeyForms::BYTES);
-    assert!(any.capacity() >= 2 * KEYS && any.len() <= KEYS && !any.is_empty());
+    assert!(any.capacity() >= 4 * KEYS && any.len() <= KEYS && !any.is_empty());
     assert_eq!(any.figures().keys, any.capacity());
     assert!((0.0..0.02).contains(&any.fpr()));
     let (text, texts) = ("key 1", ["key 1", "key 2", "a new one"]);
@@ -109,7 +109,7 @@ pub fn every_operation_is_there<F: Subject>() {
 pub fn typed_and_dynamic_agree<F: Subject>() {
     let any = filter(F::KIND);
     let keys = (0..KEYS).map(|key| format!("key {key}"));
-    let typed = Keyed::<F>::builder().capacity(2 * KEYS).fpr(0.01).hasher(&hasher()).build(keys);
+    let typed = Keyed::<F>::builder().capacity(4 * KEYS).fpr(0.01).hasher(&hasher()).build(keys);
     let typed = typed.expect("room");
     assert!(bytes(&typed) == bytes(&any));
     assert_eq!(typed.capacity(), any.capacity());

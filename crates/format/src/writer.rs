@@ -54,8 +54,12 @@ impl Piece<'_> {
     fn heap_bytes(&self) -> u64 {
         match &self.0 {
             Source::Words(words) => words.heap_bytes(),
-            Source::Slice(words) => size_of_val(&words[..]) as u64,
+            Source::Slice(_) => 0,
         }
+    }
+
+    fn is_shared(&self) -> bool {
+        matches!(&self.0, Source::Words(words) if words.is_shared())
     }
 }
 
@@ -159,9 +163,14 @@ impl<'a> Writer<'a> {
     }
 
     /// Returns the bytes of memory that the allocator holds for all sections but shapes. Arrays in
-    /// shared buffers count as 0.
+    /// shared buffers and slices, which are fields of the filter itself, count as 0.
     pub fn heap_bytes(&self) -> u64 {
         self.tables().map(Piece::heap_bytes).sum()
+    }
+
+    /// Returns whether an array lies in a shared buffer, such as a mapped file.
+    pub fn is_shared(&self) -> bool {
+        self.tables().any(Piece::is_shared)
     }
 
     /// Returns the bytes of all sections but shapes, wherever they lie, in whole cache lines of 64

@@ -55,6 +55,11 @@ impl<'a> Container<'a> {
         self.writer.heap_bytes()
     }
 
+    /// Returns whether a table lies in a mapped file or a shared buffer.
+    pub fn is_shared(&self) -> bool {
+        self.writer.is_shared()
+    }
+
     /// Returns the file as bytes.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::hash::{Key, KeyHash};
 use crate::kind::Kind;
 use crate::shape::Figures;
-use crate::traits::{Filter, Repair};
+use crate::traits::Repair;
 
 impl Keyed<AnyFilter> {
     /// Returns a builder of a filter of this kind.
@@ -80,13 +80,10 @@ impl Keyed<AnyFilter> {
     /// # Errors
     /// [`Error::Full`]; the filter is then unchanged.
     pub fn insert_new<K: Key + ?Sized>(&mut self, key: &K) -> Result<bool, Error> {
-        let hash = key.hash_with(&self.hasher);
-        let new = !self.filter.contains(hash);
-        if new {
-            self.filter.insert(hash)?;
-        }
+        let mut new = [false];
+        self.filter.insert_new_batch(&[key.hash_with(&self.hasher)], &mut new)?;
         self.record::<K>();
-        Ok(new)
+        Ok(new[0])
     }
 
     /// Inserts keys in order, faster than one by one.

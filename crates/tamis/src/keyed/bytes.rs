@@ -163,7 +163,7 @@ impl<F: Persist> Keyed<F> {
     /// # Errors
     /// [`Error::Memory`] if the allocation fails; the filter is then unchanged.
     pub fn make_owned(&mut self) -> Result<(), Error> {
-        if self.heap_bytes() < self.bytes() {
+        if self.container().is_shared() {
             let bytes = self.to_bytes()?;
             *self = Self::from_reader(Reader::from_bytes(&bytes, &Limits::default())?)?;
         }
