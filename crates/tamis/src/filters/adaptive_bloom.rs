@@ -5,7 +5,7 @@
 //!  hi        0 ────┬────┬────┬────┬────── 2^64       as many index cells as keys
 //!                    dead ▲
 //!  level 0   | segment 1 | … | segment k |           all keys
-//!  level 1   | segment 1 | …     | segment 2k |      keys of dead index cells, at the square of the rate
+//!  level 1   | segment 1 | …     | segment 2k |      keys of dead index cells, at fpr^2
 //!  …
 //!  marks     dead index cells; 64-bit hashes of the keys in dead cells of the last level
 //! ```
@@ -23,7 +23,7 @@
 //! | building | sets k bits per key; cannot fail |
 //! | levels | by default one, and then the marks of keys; more for more repairs |
 //!
-//! By default it is sized for one repair per 256 keys. When half of them are used, it is renewed: a
+//! By default it has one repair per 256 keys. When half of the repairs are used, it is renewed: a
 //! second filter with other hash functions is built, one range of members for each false positive,
 //! and replaces the first. During a renewal it takes twice the memory. Keys cannot be removed. A
 //! key that the store has deleted is a false positive like others, and is repaired like them; a
@@ -210,7 +210,8 @@ impl Shape for AdaptiveBloomShape {
 struct Cells {
     bits: Words,
     marks: Digests,
-    /// Epoch, false positives that no range was renewed for yet, keys, dead cells, then keys per level.
+    /// Epoch, false positives that no range was renewed for yet, keys, dead cells, then keys per
+    /// level.
     state: [u64; STATE_WORDS],
 }
 

@@ -2,7 +2,7 @@
 //! exact table for the keys that have them.
 //!
 //! ```text
-//!  hash.hi ──► the quotient except its last 6 bits           ┐ an unmodified
+//!  hash.hi ──► the quotient except its last 6 bits             ┐ an unmodified
 //!  hash.lo ──► these 6 bits and the remainder, under the       │ quotient filter
 //!              hash function of the key's piece                ┘
 //!  marks       the dead fingerprints, and 64-bit hashes of the members that have them
@@ -339,7 +339,8 @@ impl Adapt for AdaptiveQuotient {
                     let [old, new] =
                         [0, 1].map(|next| self.map_under(*key, sweeps.wrapping_add(next)));
                     self.remove_mapped(*key, &new);
-                    let _ = self.insert_mapped(*key, &old); // it was there before, except in a damaged file
+                    // It was there before, except in a damaged file.
+                    let _ = self.insert_mapped(*key, &old);
                 }
                 return;
             }

@@ -156,11 +156,11 @@ mod tests {
 
     /// Bits per key at 1, 0.1 and 0.01 %, for 10^7 keys.
     #[test]
-    fn sizes() {
+    fn documented_sizes() {
         for (block, most) in [
-            ("256", [9.67, 14.16, 19.68]),
-            ("512", [9.30, 13.19, 17.65]),
-            ("1024", [9.11, 12.68, 16.65]),
+            (256u64, [9.67, 14.16, 19.68]),
+            (512, [9.30, 13.19, 17.65]),
+            (1024, [9.11, 12.68, 16.65]),
         ] {
             let mut settings = Settings::default();
             settings.set("block", block);

@@ -257,11 +257,11 @@ mod tests {
 
     /// Bits per key at 1, 0.1 and 0.01 %, for 10^7 keys.
     #[test]
-    fn sizes() {
+    fn documented_sizes() {
         for (block, most) in [
-            ("256", [9.28, 13.69, 19.12]),
-            ("512", [8.97, 12.82, 17.23]),
-            ("1024", [8.82, 12.38, 16.28]),
+            (256u64, [9.28, 13.69, 19.12]),
+            (512, [8.97, 12.82, 17.23]),
+            (1024, [8.82, 12.38, 16.28]),
         ] {
             let mut settings = Settings::default();
             settings.set("block", block);

@@ -1,5 +1,5 @@
 //! The broom filter: an adaptive filter. The caller reports each false positive, and the filter
-//! does not return it again.
+//! rejects that key from then on.
 //!
 //! ```text
 //!  hash.hi ──► bin: a cache line     │ head │ index │ ends │ remainders … ──►    ◄── extensions │
@@ -30,16 +30,16 @@
 //! | failure | none by chance: fingerprints that fit nowhere else go to a stash, which grows if necessary |
 //! | rates | at most 3.5 %, since a higher rate would not save memory; at least 2^-40 |
 //!
-//! `bin.rs` draws a bin, `overflow.rs` holds the fingerprints that do not fit into their bin,
-//! `table.rs` has the operations on both, and `resize.rs` moves all bins to a larger table, one by
-//! one, with the same sweep.
+//! `bin.rs` draws a bin, `overflow.rs` draws the storage of the fingerprints that do not fit into
+//! their bin, `table.rs` has the operations on both, and `resize.rs` moves all bins to a larger
+//! table, one by one, with the same sweep.
 //!
 //! A set of non-members that is queried repeatedly is rejected completely after some time, if it is
-//! smaller than about [`Broom::working_set`]. With a larger set, the filter forgets some of them
-//! before they return, and accepts as many as any filter of its rate, not more. Removing a key and
-//! inserting it again discards the extensions learned for its neighbours. The hash must be secret
-//! where an adversary chooses the queries: use [`HashId::Secure`](crate::HashId::Secure). The time
-//! of a query is not hidden.
+//! smaller than about [`Broom::working_set`]. With a larger set, the sweep drops some extensions
+//! before they are needed again, and the filter accepts as many non-members as any filter of its
+//! rate, not more. Removing a key and inserting it again discards the extensions learned for its
+//! neighbours. The hash must be secret where an adversary chooses the queries: use
+//! [`HashId::Secure`](crate::HashId::Secure). The time of a query is not hidden.
 //!
 //! Removing deletes the longest fingerprint that matches. Removing a key that was never inserted
 //! may delete a member's fingerprint, as in every filter that stores fingerprints.
@@ -174,11 +174,11 @@ impl BroomShape {
         let (_, group) = overflow::groups(bins, layout.lines);
         let expected = excess * group as f64;
         // A full bin overflows with several keys at once, so the variance is 4 times the mean.
-        let (line, spilt) = overflow::plan(layout.r);
+        let (line, spilled) = overflow::plan(layout.r);
         let lines = (expected + (4.0 * expected).sqrt()) / line;
         let lines = (lines.ceil() as u64).clamp(1, overflow::MAX_LINES);
         let stash =
-            overflow::stash_entries(excess * bins as f64 * spilt).min(MAX_STASH as f64) as u64;
+            overflow::stash_entries(excess * bins as f64 * spilled).min(MAX_STASH as f64) as u64;
         Self::new(bins, layout, lines, stash.next_multiple_of(4), keys)
     }
 }

@@ -20,7 +20,7 @@
 //! | --- | --- |
 //! | bits per key | r + 6 to 7: at 1 % 16.3 to 17.8 from 10^3 keys to 10^8; 13.8 at 10^8 with `most` = 10^8 |
 //! | cache lines | 1 or 2, and 1 or 2 of the list of segments, which is 10 % of the memory |
-//! | building | by insertions: each moves half of a segment of 12 lines; every 512th splits one |
+//! | building | by insertions: each moves half of a segment of about 12 lines; every 512th splits one |
 //!
 //! **No false negatives.** Every key has an entry of its own, in the bucket that its bits lead to,
 //! which is a prefix of its other bits. Inserting creates one. A split moves a key and its entry to
@@ -34,10 +34,10 @@
 //! 384 on average, in 1024 buckets. So the keys of a round cause a rate of 0.375 / 2^r(d), in that
 //! round and all later ones, since a bit that a fingerprint loses is added to its bucket. r(d) is
 //! the smallest length for which the sum over all rounds so far is at most d / (d + 16) of the
-//! rate, so the sum never reaches the rate. That makes r(d) about log2(1 / fpr) + 2 log2(d + 16) -
-//! 5.4. The log log n bits in it are a lower bound for such filters, by the theorem of the paper.
-//! With a largest size given, fingerprints are long at first and shortest at that size, where
-//! memory counts. `shape.rs` computes the exact rate.
+//! rate, so the sum never reaches the rate. That makes r(d) about
+//! log2(1 / fpr) + 2 log2(d + 16) - 5.4. The log log n bits in it are a lower bound for such
+//! filters, by the theorem of the paper. With a largest size given, fingerprints are long at first
+//! and shortest at that size, where memory counts. `shape.rs` computes the exact rate.
 //!
 //! **Void entries** of a round are in fewer buckets, as a share of all, than the round's share of
 //! the rate. When a key with a void entry is removed, its copies in other buckets stay, within that
@@ -361,6 +361,8 @@ impl Task for ContainsBatch<'_> {
     }
 }
 
+/// Inserts keys. Each batch is prefetched in two stages, the list of segments and then the groups,
+/// which the loop of `common` does not have.
 struct InsertBatch<'a>(&'a mut Growing, &'a [KeyHash]);
 
 impl Task for InsertBatch<'_> {

@@ -435,7 +435,8 @@ impl Segment {
     }
 }
 
-/// Moves bits `from..to` up by fewer than 64 and clears the vacated bits. Bits above are overwritten.
+/// Moves bits `from..to` up by fewer than 64 and clears the vacated bits. Bits above are
+/// overwritten.
 #[inline(always)]
 fn shift_up(words: &mut [u64], from: u64, to: u64, by: u32) {
     let past = to + u64::from(by);

@@ -347,7 +347,7 @@ fn span(bin: &mut Bin, from: usize, to: usize) -> (&mut [u64], u64, u64) {
     (&mut bin[from / 64..=(to - 1) / 64], others.0, others.1)
 }
 
-/// Moves the bits `from..to` up by fewer than 64, drops the topmost, and writes a value before them.
+/// Moves the bits `from..to` up by fewer than 64, drops the topmost, and writes a value below them.
 #[inline(always)]
 fn shift_in(bin: &mut Bin, from: usize, to: usize, by: u32, value: u64) {
     let (words, low, high) = span(bin, from, to);

@@ -1,4 +1,4 @@
-//! The block of [`TinySet`](super::TinySet) and [`RemovableTinySet`](super::RemovableTinySet): a
+//! The block of [`TinySet`](crate::TinySet) and [`RemovableTinySet`](crate::RemovableTinySet): a
 //! hash table of chains in 64·W bits, with neither pointers nor counters in it.
 //!
 //! ```text

@@ -39,9 +39,9 @@ fn run_both<const W: usize, const STOP: bool>(
     op: Op,
 ) -> usize {
     let mut twin = *block;
-    let plainly = Do::<W, STOP>(&mut twin, chain, remainder, op).work(Portable);
+    let portable = Do::<W, STOP>(&mut twin, chain, remainder, op).work(Portable);
     let out = run(Do::<W, STOP>(block, chain, remainder, op));
-    assert_eq!((out, &*block), (plainly, &twin), "portable and native code differ");
+    assert_eq!((out, &*block), (portable, &twin), "portable and native code differ");
     out
 }
 
