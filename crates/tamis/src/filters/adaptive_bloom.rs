@@ -1,41 +1,43 @@
-//! The adaptive Bloom filter: a Bloom filter that can be told to look again, and another for the
-//! keys that it looks for there.
+//! The adaptive Bloom filter: a Bloom filter, and a second one for the keys of the ranges where a
+//! false positive was reported.
 //!
 //! ```text
 //!  hi        0 ────┬────┬────┬────┬────── 2^64       as many index cells as keys
 //!                    dead ▲
 //!  level 0   | segment 1 | … | segment k |           all keys
-//!  level 1   | segment 1 | …     | segment 2k |      keys of dead index cells, at the rate squared
+//!  level 1   | segment 1 | …     | segment 2k |      keys of dead index cells, at fpr^2
 //!  …
-//!  marks     which index cells are dead; digests of the keys in dead ones of the last level
+//!  marks     dead index cells; 64-bit hashes of the keys in dead cells of the last level
 //! ```
 //!
-//! A key sets one bit in each segment of level 0. One that finds them all set is in, unless its index
-//! cell is dead: then the next level decides, and after the last one the digests, which are exact. A
-//! stranger that gets in has its index cell declared dead where it got in, and the members of that
-//! cell, one on average, go to the next level too. Index cells are ranges of hashes.
+//! A key sets one bit in each segment of level 0. A lookup that finds all its bits set returns
+//! true, unless the key's index cell is dead: then the next level decides, and after the last level
+//! the marks of keys, which are exact. A false positive makes its index cell dead in the level that
+//! accepted it, and the members of that cell, one on average, are inserted into the next level too.
+//! Index cells are ranges of hashes.
 //!
 //! | figure | |
 //! | --- | --- |
-//! | bits a key | 1.44 log2(1/fpr), and 0.8 for a repair in 256 keys: 12.3 at 2^-8, 15.2 at 0.1 % |
+//! | bits per key | 1.44 log2(1/fpr), and 0.8 for one repair per 256 keys: 12.3 at 2^-8, 15.2 at 0.1 % |
 //! | cache lines | as a Bloom filter; one more where all bits are set |
-//! | building | k bits set a key, no failure |
-//! | levels | by default one, and then digests; more for more repairs |
+//! | building | sets k bits per key; cannot fail |
+//! | levels | by default one, and then the marks of keys; more for more repairs |
 //!
-//! It is made for one false positive in 256 keys, unless more are asked for. When half of them have come, it is renewed: a second filter
-//! under other hash functions is built, a range of members for each false positive, and takes the
-//! first one's place. While that goes on it takes twice the memory. It cannot remove a key. A key that
-//! the store has deleted is let in, which is a false positive like others, and is repaired as they
-//! are; renewing forgets it.
+//! By default it has one repair per 256 keys. When half of the repairs are used, it is renewed: a
+//! second filter with other hash functions is built, one range of members for each false positive,
+//! and replaces the first. During a renewal it takes twice the memory. Keys cannot be removed. A
+//! key that the store has deleted is a false positive like others, and is repaired like them; a
+//! renewal drops it.
 //!
 //! Bender, Farach-Colton, Goswami, Johnson, McCauley, Singh, *Bloom Filters, Adaptivity, and the
-//! Dictionary Problem*, 2018, section 5. Differences: there one of the bits that the stranger found set
-//! dies, in an array that all hash functions share. A member that reaches a dead bit by another
-//! function than the one that was repaired is then looked for where it was never put: a false
-//! negative. Here each function has a segment, and what dies is a segment that has no bits: its order
-//! is that of the hashes, so the members of a cell are a range, and it tells nothing about a stranger
-//! that is asked again after a renewal. New keys whose cell is dead go to the next level too, of which
-//! the paper does not speak.
+//! Dictionary Problem*, 2018, section 5. Differences: in the paper one of the bits that the false
+//! positive found set becomes dead, in an array that all hash functions share. A member that
+//! reaches a dead bit by another function than the repaired one is then looked up in a level where
+//! it was never inserted: a false negative. Here each function has a segment, and the dead cells
+//! are in a segment of their own without bits. Its order is that of the hashes, so the members of a
+//! cell are a range, and the cell gives no information about a false positive that is queried again
+//! after a renewal. New keys with a dead cell are inserted into the next level too, which the paper
+//! does not mention.
 
 use std::ops::RangeInclusive;
 
@@ -59,12 +61,12 @@ const MARKS: Name = Name::new("marks");
 const STATE: Name = Name::new("state");
 const MAX_LEVELS: usize = 7;
 const MAX_SEGMENTS: u32 = 128;
-/// Keys for each repair that it is made for, unless more are asked for.
-const KEYS_A_REPAIR: u64 = 256;
-/// Keys of a batch whose memory is asked for while the batch before it is worked on.
+/// Default number of keys per planned repair.
+const KEYS_PER_REPAIR: u64 = 256;
+/// Number of keys that are prefetched ahead of the one being processed.
 const BATCH: usize = 8;
 
-/// A level: so many segments of so many bits, for so many keys.
+/// A level: `segments` segments of `bits` bits, for `keys` keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Level {
     segments: u32,
@@ -73,7 +75,7 @@ struct Level {
 }
 
 impl Level {
-    /// The fewest bits that keep the rate.
+    /// Returns the level with the fewest bits that has the rate `fpr`.
     fn fit(keys: u64, fpr: f64) -> Self {
         let segments = (-fpr.log2()).round().clamp(1.0, 100.0) as u32;
         // fpr = (1 - (1 - 1/bits)^keys)^segments, solved for the bits.
@@ -87,7 +89,7 @@ impl Level {
         u64::from(self.segments) * self.bits
     }
 
-    /// Index cells: as many as keys.
+    /// Returns the number of index cells: as many as keys.
     fn cells(&self) -> u64 {
         self.keys.max(1)
     }
@@ -97,7 +99,7 @@ impl Level {
     }
 }
 
-/// Levels, how many repairs they are made for, and slots for marks.
+/// The size of an adaptive Bloom filter: levels, planned repairs and slots for marks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdaptiveBloomShape {
     keys: u64,
@@ -108,8 +110,12 @@ pub struct AdaptiveBloomShape {
 }
 
 impl AdaptiveBloomShape {
-    /// A shape for so many keys at this rate that can be told of so many false positives before it
+    /// Returns a shape for `keys` keys at the rate `fpr` that supports `repairs` repairs before it
     /// is renewed. The paper's choice is `keys` times `fpr`.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] or [`Error::Fpr`] if a parameter is out of range, [`Error::Infeasible`] if
+    /// the filter would be too large.
     pub fn for_repairs(keys: u64, fpr: f64, repairs: u64) -> Result<Self, Error> {
         crate::shape::check_keys(keys)?;
         crate::shape::check_fpr(fpr)?;
@@ -120,22 +126,22 @@ impl AdaptiveBloomShape {
         // A repair moves one key on average.
         let moved = |repairs: f64| (repairs + 4.0 * repairs.sqrt()).ceil() + 8.0;
         let (mut depth, mut rate, mut down) = (1, fpr, moved(repairs as f64));
-        // As the paper: levels until few keys are left, then what costs an index of them.
+        // As in the paper: levels until few keys are left, then marks, at the cost of an index.
         let few = keys as f64 / (3.0 * (keys as f64).max(4.0).log2());
         while down > few.max(64.0) && depth < MAX_LEVELS {
             rate *= rate;
             levels[depth] = Level::fit(down as u64, rate);
-            // At worst all queries are for strangers that got in above before.
+            // In the worst case all queries are false positives of the level above.
             down = moved(repairs as f64 / fpr * rate);
             depth += 1;
         }
-        // A mark for each dead cell and each digest.
+        // One mark per dead cell and per key after the last level.
         let marks = 8 + ((repairs as f64 + down) / 0.66).ceil() as u64;
         let shape = Self { keys, repairs, marks, depth, levels };
         if shape.is_small_enough() {
             Ok(shape)
         } else {
-            Err(Error::Infeasible { why: "that takes too many bits" })
+            Err(Error::Infeasible { why: "the filter would have too many bits" })
         }
     }
 
@@ -156,13 +162,13 @@ impl AdaptiveBloomShape {
         self.bits().div_ceil(64)
     }
 
-    /// Levels before the digests.
+    /// Returns the number of levels before the marks of keys.
     pub fn depth(&self) -> usize {
         self.depth
     }
 
-    /// Pieces in which it is renewed: one for each false positive, so that all is done when three
-    /// quarters of the repairs are made.
+    /// Returns the number of ranges in which the filter is renewed: one for each false positive, so
+    /// that the renewal is complete when three quarters of the repairs are used.
     fn pieces(&self) -> u64 {
         (self.repairs / 4).max(1)
     }
@@ -170,7 +176,7 @@ impl AdaptiveBloomShape {
 
 impl Shape for AdaptiveBloomShape {
     fn fit_with(keys: u64, fpr: f64, _: &Settings) -> Result<Self, Error> {
-        Self::for_repairs(keys, fpr, keys / KEYS_A_REPAIR)
+        Self::for_repairs(keys, fpr, keys / KEYS_PER_REPAIR)
     }
 
     fn keys(&self) -> u64 {
@@ -186,8 +192,8 @@ impl Shape for AdaptiveBloomShape {
         }
     }
 
-    /// The chance that a stranger finds a bit set in each segment: each is set or not whatever the
-    /// others are.
+    /// Returns the probability that a non-member finds a bit set in each segment. The segments are
+    /// independent.
     fn fpr_at(&self, keys: u64) -> f64 {
         let Level { segments, bits, .. } = self.levels[0];
         let set = if bits == 1 {
@@ -199,12 +205,13 @@ impl Shape for AdaptiveBloomShape {
     }
 }
 
-/// Cells and marks under the hash functions of one epoch.
+/// Bits and marks of one epoch, which has its own hash functions.
 #[derive(Clone, Debug, PartialEq)]
 struct Cells {
     bits: Words,
     marks: Digests,
-    /// Epoch, false positives not yet worked off, keys in it, dead cells, then keys of each level below.
+    /// Epoch, false positives that no range was renewed for yet, keys, dead cells, then keys per
+    /// level.
     state: [u64; STATE_WORDS],
 }
 
@@ -222,7 +229,7 @@ impl Cells {
         Ok(Self { bits, marks: Digests::new(shape.marks)?, state })
     }
 
-    /// The bits of a key in a level, among those of all.
+    /// Returns the positions of a key's bits in a level.
     #[inline(always)]
     fn places<'a>(
         &self,
@@ -238,17 +245,17 @@ impl Cells {
         (0..).zip(places).map(move |(segment, bit): (u64, u64)| before + segment * bits + bit)
     }
 
-    fn has_all(&self, shape: &AdaptiveBloomShape, level: usize, key: KeyHash) -> bool {
+    fn contains_bits(&self, shape: &AdaptiveBloomShape, level: usize, key: KeyHash) -> bool {
         self.places(shape, level, key).all(|bit| set::get(&self.bits, bit))
     }
 
-    /// What stands among the marks for a dead cell.
+    /// Returns the mark of a dead cell.
     fn dead_mark(level: usize, cell: u64) -> u64 {
         mix(cell << 3 | level as u64)
     }
 
-    /// What stands among the marks for a key past the last level.
-    fn digest(key: KeyHash) -> u64 {
+    /// Returns the mark of a key after the last level.
+    fn key_mark(key: KeyHash) -> u64 {
         mix(key.hi ^ mix(key.lo ^ 0x5bf0_3635_dcd1_d867))
     }
 
@@ -256,28 +263,39 @@ impl Cells {
         self.marks.contains(Self::dead_mark(level, shape.levels[level].cell(key)))
     }
 
-    /// Where a key gets in: the level, one more than the last for the digests; `None` if nowhere.
+    /// Returns the level that accepts a key, `depth` for the marks of keys; `None` if no level
+    /// does.
     #[inline(always)]
-    fn level_of(&self, shape: &AdaptiveBloomShape, key: KeyHash) -> Option<usize> {
-        if self.has_all(shape, 0, key) { self.level_below(shape, key) } else { None }
+    fn accepting_level(&self, shape: &AdaptiveBloomShape, key: KeyHash) -> Option<usize> {
+        if self.contains_bits(shape, 0, key) {
+            self.accepting_level_after_first(shape, key)
+        } else {
+            None
+        }
     }
 
-    /// The same for a key whose bits of level 0 are set.
-    fn level_below(&self, shape: &AdaptiveBloomShape, key: KeyHash) -> Option<usize> {
+    /// Returns the same as [`Self::accepting_level`], for a key whose bits of level 0 are set.
+    fn accepting_level_after_first(
+        &self,
+        shape: &AdaptiveBloomShape,
+        key: KeyHash,
+    ) -> Option<usize> {
         for level in 0..shape.depth {
-            if level > 0 && !self.has_all(shape, level, key) {
+            if level > 0 && !self.contains_bits(shape, level, key) {
                 return None;
             }
             if !self.is_dead(shape, level, key) {
                 return Some(level);
             }
         }
-        self.marks.contains(Self::digest(key)).then_some(shape.depth)
+        self.marks.contains(Self::key_mark(key)).then_some(shape.depth)
     }
 
-    /// Puts a key into a level, and into those below while its cell is dead. [`Full`] only where
-    /// memory for more marks cannot be had, and then all is as it was.
-    fn put(
+    /// Inserts a key into a level, and into the following ones while its cell is dead.
+    ///
+    /// # Errors
+    /// [`Full`] only if memory for more marks cannot be allocated; then nothing has changed.
+    fn insert_from(
         &mut self,
         shape: &AdaptiveBloomShape,
         mut level: usize,
@@ -294,11 +312,11 @@ impl Cells {
             }
             level += 1;
         }
-        self.marks.insert(Self::digest(key))
+        self.marks.insert(Self::key_mark(key))
     }
 
-    /// Declares the stranger's cell of a level dead and puts its members into the next.
-    fn kill(
+    /// Makes the cell of `stranger` dead in a level and inserts its members into the next level.
+    fn declare_dead(
         &mut self,
         shape: &AdaptiveBloomShape,
         level: usize,
@@ -321,12 +339,13 @@ impl Cells {
         self.marks.reserve(1 + moved.len() as u64)?;
         self.marks.insert(Self::dead_mark(level, cell))?;
         self.state[DEAD] += 1;
-        moved.iter().try_for_each(|key| self.put(shape, level + 1, *key))
+        moved.iter().try_for_each(|key| self.insert_from(shape, level + 1, *key))
     }
 }
 
 /// An adaptive Bloom filter.
 ///
+/// # Examples
 /// ```
 /// use tamis::{AdaptiveBloom, Keyed};
 ///
@@ -339,29 +358,33 @@ impl Cells {
 pub struct AdaptiveBloom {
     shape: AdaptiveBloomShape,
     now: Cells,
-    /// What takes its place, and the pieces that are in it.
+    /// The filter that replaces this one, and the number of ranges that are in it.
     next: Option<Box<(Cells, u64)>>,
 }
 
 impl AdaptiveBloom {
-    /// An empty filter.
+    /// Creates an empty filter.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if the filter cannot be allocated.
     pub fn new(shape: AdaptiveBloomShape) -> Result<Self, Error> {
         Ok(Self { now: Cells::new(&shape, 0)?, shape, next: None })
     }
 
-    /// Times that it was renewed.
+    /// Returns the number of completed renewals.
     pub fn renewals(&self) -> u64 {
         self.now.state[EPOCH]
     }
 
     fn fetch(&self, key: KeyHash) {
-        // Most strangers are denied by the first two.
+        // The first two bits reject most non-members.
         for bit in self.now.places(&self.shape, 0, key).take(2) {
             prefetch(&self.now.bits, (bit / 64) as usize);
         }
     }
 
-    fn is_worn(&self) -> bool {
+    /// Returns whether half of the planned repairs are used.
+    fn needs_renewal(&self) -> bool {
         let level = |(index, level): (usize, &Level)| self.now.state[4 + index] * 2 > level.keys;
         let below = self.shape.levels().iter().enumerate().skip(1).any(level);
         self.now.state[DEAD] * 2 > self.shape.repairs || below
@@ -371,16 +394,17 @@ impl AdaptiveBloom {
 impl Filter for AdaptiveBloom {
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
-        self.now.level_of(&self.shape, key).is_some()
+        self.now.accepting_level(&self.shape, key).is_some()
     }
 
-    /// Keys inserted; once renewed, those that the members were.
+    /// Returns the number of keys inserted; after a renewal, the number of members passed to it.
     fn len(&self) -> u64 {
         self.now.state[LEN]
     }
 
     fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
-        assert!(out.len() >= keys.len(), "an answer for each key");
+        assert!(out.len() >= keys.len(), "`out` is shorter than `keys`");
+        // One prefetch per key processed, unlike the loop of `common`, which prefetches a batch.
         keys.iter().take(BATCH).for_each(|key| self.fetch(*key));
         for (i, (key, out)) in keys.iter().zip(out).enumerate() {
             if let Some(ahead) = keys.get(i + BATCH) {
@@ -416,17 +440,17 @@ impl Insert for AdaptiveBloom {
             && scale(key.hi, self.shape.pieces()) < next.1
         {
             self.now.marks.reserve(1)?;
-            next.0.put(&self.shape, 0, key)?;
+            next.0.insert_from(&self.shape, 0, key)?;
             next.0.state[LEN] += 1;
         }
-        self.now.put(&self.shape, 0, key)?;
+        self.now.insert_from(&self.shape, 0, key)?;
         self.now.state[LEN] += 1;
         Ok(())
     }
 }
 
 impl Adapt for AdaptiveBloom {
-    /// What the key's index cells cover, of all levels.
+    /// Returns the range of hashes that the key's index cells cover in all levels.
     fn suspects(&self, key: KeyHash) -> RangeInclusive<u64> {
         let ranges = self.shape.levels().iter().map(|level| piece(level.cell(key), level.cells()));
         ranges.fold(key.hi..=key.hi, |all, range| {
@@ -435,30 +459,31 @@ impl Adapt for AdaptiveBloom {
     }
 
     fn adapt(&mut self, stranger: KeyHash, members: &[KeyHash]) -> Repair {
-        let Some(mut level) = self.now.level_of(&self.shape, stranger) else {
+        let Some(mut level) = self.now.accepting_level(&self.shape, stranger) else {
             return Repair::NotNeeded;
         };
         self.now.state[CREDIT] = self.now.state[CREDIT].saturating_add(1);
         loop {
             if level == self.shape.depth
-                || self.now.kill(&self.shape, level, stranger, members).is_err()
+                || self.now.declare_dead(&self.shape, level, stranger, members).is_err()
             {
                 return Repair::Impossible;
             }
-            match self.now.level_of(&self.shape, stranger) {
+            match self.now.accepting_level(&self.shape, stranger) {
                 Some(next) => level = next,
                 None => return Repair::Extended,
             }
         }
     }
 
-    /// The next piece, one for each false positive, once half of the repairs are made.
+    /// Returns the next range to renew, one for each false positive, once half of the repairs are
+    /// used.
     fn due(&self) -> Option<RangeInclusive<u64>> {
         let pieces = self.shape.pieces();
         match &self.next {
             _ if self.now.state[CREDIT] == 0 => None,
             Some(next) => Some(piece(next.1, pieces)),
-            None => self.is_worn().then(|| piece(0, pieces)),
+            None => self.needs_renewal().then(|| piece(0, pieces)),
         }
     }
 
@@ -466,14 +491,14 @@ impl Adapt for AdaptiveBloom {
         let pieces = self.shape.pieces();
         let mut next = match self.next.take() {
             Some(next) => next,
-            // Without memory for it there is no renewal, and the filter is as it was.
+            // If the allocation fails, there is no renewal, and nothing has changed.
             None => match Cells::new(&self.shape, self.now.state[EPOCH].wrapping_add(1)) {
                 Ok(cells) => Box::new((cells, 0)),
                 Err(_) => return,
             },
         };
         for key in members.iter().filter(|key| scale(key.hi, pieces) == next.1) {
-            next.0.put(&self.shape, 0, *key).expect("it has no marks yet");
+            next.0.insert_from(&self.shape, 0, *key).expect("the new filter has no dead cells yet");
             next.0.state[LEN] += 1;
         }
         next.1 += 1;
@@ -486,7 +511,7 @@ impl Adapt for AdaptiveBloom {
     }
 }
 
-/// The range of `hi` that piece `index` of `pieces` covers.
+/// Returns the range of `hi` that piece `index` of `pieces` covers.
 pub(super) fn piece(index: u64, pieces: u64) -> RangeInclusive<u64> {
     let first = |index: u64| (u128::from(index) << 64).div_ceil(u128::from(pieces));
     first(index) as u64..=(first(index + 1) - 1) as u64
@@ -514,43 +539,43 @@ impl Persist for AdaptiveBloom {
         const MOST: u64 = 1 << 50;
         let len = from.header().keys;
         let mut fields = from.shape()?;
-        let keys = fields.next(len..=MAX_KEYS, "keys it is made for")?;
-        let repairs = fields.next(1..=MAX_KEYS, "repairs it is made for")?;
-        let marks = fields.next(1..=MOST, "slots of the marks")?;
+        let keys = fields.next(len..=MAX_KEYS, "capacity")?;
+        let repairs = fields.next(1..=MAX_KEYS, "planned repairs")?;
+        let marks = fields.next(1..=MOST, "planned slots for marks")?;
         let depth = fields.next(1..=MAX_LEVELS as u64, "number of levels")? as usize;
-        let slots = fields.next(marks..=MOST, "slots of the marks now")?;
+        let slots = fields.next(marks..=MOST, "slots for marks")?;
         let pieces = (repairs / 4).max(1);
-        let done = fields.next(0..=pieces - 1, "pieces renewed")?;
+        let done = fields.next(0..=pieces - 1, "renewed ranges")?;
         let least = if done == 0 { 0 } else { marks };
-        let next_slots =
-            fields.next(least..=if done == 0 { 0 } else { MOST }, "slots of the new marks")?;
+        let next_slots = fields
+            .next(least..=if done == 0 { 0 } else { MOST }, "slots for marks of the renewal")?;
         let mut levels = [Level::default(); MAX_LEVELS];
         for level in &mut levels[..depth] {
-            level.segments = fields.next(1..=MAX_SEGMENTS.into(), "segments of a level")? as u32;
-            level.bits = fields.next(1..=MOST, "bits of a segment")?;
-            level.keys = fields.next(0..=MAX_KEYS, "keys of a level")?;
+            level.segments = fields.next(1..=MAX_SEGMENTS.into(), "segments per level")? as u32;
+            level.bits = fields.next(1..=MOST, "bits per segment")?;
+            level.keys = fields.next(0..=MAX_KEYS, "keys per level")?;
         }
         fields.finish()?;
         let shape = AdaptiveBloomShape { keys, repairs, marks, depth, levels };
         if !shape.is_small_enough() {
-            return Err(from.corrupt("more bits than any filter has").into());
+            return Err(from.corrupt("the levels have too many bits").into());
         }
         let mut cells = |slots| -> Result<Cells, Error> {
             let bits = from.words(BITS, shape.words())?;
             let marks = Digests::of(from.words(MARKS, slots)?)
-                .ok_or_else(|| from.corrupt("the marks have no gap"))?;
+                .ok_or_else(|| from.corrupt("the table of marks has no empty slot"))?;
             let words = from.words(STATE, STATE_WORDS as u64)?;
             let mut state = [0; STATE_WORDS];
             state.copy_from_slice(&words);
             if state.iter().skip(2).any(|count| *count > MAX_KEYS) {
-                return Err(from.corrupt("more keys than any filter has").into());
+                return Err(from.corrupt("a count of keys is too large").into());
             }
             Ok(Cells { bits, marks, state })
         };
         let now = cells(slots)?;
         let next = if done == 0 { None } else { Some(Box::new((cells(next_slots)?, done))) };
         if now.state[LEN] != len {
-            return Err(from.corrupt("the header's count of keys is another").into());
+            return Err(from.corrupt("the number of keys differs from the header").into());
         }
         Ok(Self { shape, now, next })
     }
@@ -581,7 +606,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_are_as_many_as_the_rate_asks_for() {
+    fn the_rate_decides_the_number_of_levels() {
         for (fpr, depth) in [(0.25, 3), (0.125, 2), (1.0 / 32.0, 2), (1.0 / 256.0, 1), (1e-5, 1)] {
             let repairs = (1e6 * fpr) as u64;
             let shape = AdaptiveBloomShape::for_repairs(1_000_000, fpr, repairs).unwrap();
@@ -590,22 +615,22 @@ mod tests {
         }
     }
 
-    /// Three levels and the digests below them: strangers that were let in are denied, at every
-    /// level, and no member is.
+    /// Three levels and the marks after them: false positives are rejected at every level, and
+    /// there are no false negatives.
     #[test]
-    fn every_level_is_reached_and_denies() {
+    fn every_level_is_reached_and_rejects() {
         let members = hashes(1, 0..20_000);
         let shape = AdaptiveBloomShape::for_repairs(20_000, 0.25, 5000).unwrap();
         assert_eq!(shape.depth(), 3);
         let mut filter = AdaptiveBloom::build(shape, &members[..5000]).unwrap();
         let mut reached = [0; 5];
-        // Keys come in all the while: into dead cells too.
+        // Keys are inserted meanwhile, into dead cells too.
         for (i, x) in hashes(1, 1 << 40..(1 << 40) + 30_000).into_iter().enumerate() {
             if let Some(key) = members.get(5000 + i) {
                 filter.insert(*key).unwrap();
             }
             let present = &members[..members.len().min(5001 + i)];
-            while let Some(level) = filter.now.level_of(&filter.shape, x) {
+            while let Some(level) = filter.now.accepting_level(&filter.shape, x) {
                 reached[level] += 1;
                 let range = filter.suspects(x);
                 let suspects: Vec<KeyHash> =
@@ -615,7 +640,7 @@ mod tests {
                 }
             }
             if i % 1000 == 0 {
-                assert!(present.iter().all(|key| filter.contains(*key)), "a member is denied");
+                assert!(present.iter().all(|key| filter.contains(*key)), "a false negative");
             }
         }
         assert!(
@@ -623,7 +648,7 @@ mod tests {
             "{reached:?} {:?}",
             filter.now.state
         );
-        assert!(members.iter().all(|key| filter.contains(*key)), "a member is denied");
+        assert!(members.iter().all(|key| filter.contains(*key)), "a false negative");
         filter.validate().unwrap();
     }
 
@@ -643,7 +668,7 @@ mod tests {
     }
 
     #[test]
-    fn the_promised_size() {
+    fn documented_size() {
         let figures = AdaptiveBloomShape::fit(10_000_000, 1.0 / 256.0).unwrap().figures();
         assert!(figures.bits_per_key() < 12.5 && figures.fpr <= 1.0 / 256.0, "{figures:?}");
     }

@@ -2,36 +2,37 @@
 //! exact table for the keys that have them.
 //!
 //! ```text
-//!  hash.hi ──► the quotient but for its last 6 bits          ┐ the quotient filter
-//!  hash.lo ──► these, and the remainder, under the hash        │ as it is
-//!              function of the key's piece                     ┘
-//!  marks       the dead fingerprints, and digests of the members that have them
+//!  hash.hi ──► the quotient except its last 6 bits             ┐ an unmodified
+//!  hash.lo ──► these 6 bits and the remainder, under the       │ quotient filter
+//!              hash function of the key's piece                ┘
+//!  marks       the dead fingerprints, and 64-bit hashes of the members that have them
 //!
 //!  hi      0 ───────────── the sweep ───────────── 2^64     in pieces of 256 keys
-//!          under the next function │ under the old one
+//!          the next hash function  │ the old one
 //! ```
 //!
-//! A key is in if its fingerprint is, and is not dead; if it is dead, the digests decide, and they are
-//! exact. A stranger that gets in has its fingerprint declared dead, and digests of the members that
-//! share it, one on average, go to the marks. For each false positive the next piece is swept: its
-//! keys come under the next hash function, their dead fingerprints and digests are dropped. So
-//! there are never many more marks than pieces.
+//! A lookup returns true if the fingerprint is present and not dead; if it is dead, the marks of
+//! keys decide, and they are exact. A reported false positive makes its fingerprint dead, and adds
+//! marks of the members that share it, one on average. For each false positive the next piece is
+//! swept: its keys move to the next hash function, and their dead fingerprints and marks are
+//! dropped. So there are never many more marks than pieces.
 //!
 //! | figure | |
 //! | --- | --- |
-//! | bits a key | those of [`quotient`](super::quotient), (r + 3) / load, and 0.8 for the marks |
-//! | cache lines | those of the quotient filter; for a member one more, to see that it is not dead |
-//! | building | insertion by insertion, as the quotient filter does it |
+//! | bits per key | those of [`quotient`](super::quotient), (r + 3) / load, and 0.8 for the marks |
+//! | cache lines | those of the quotient filter; for a member one more, to check that it is not dead |
+//! | building | by insertions, as in the quotient filter |
 //!
-//! A repair and the sweep read a range of members each: two accesses to the store for a false
-//! positive. What the filter holds and the store does not, it cannot get rid of, unlike
-//! [`broom`](super::broom).
+//! A repair and the sweep each read a range of members: two accesses to the store per false
+//! positive. Unlike [`broom`](super::broom), the filter cannot drop keys that the store does not
+//! have.
 //!
 //! Bender, Farach-Colton, Goswami, Johnson, McCauley, Singh, *Bloom Filters, Adaptivity, and the
-//! Dictionary Problem*, 2018, section 5. Differences: the paper has log* n levels of quotient filters;
-//! that is two, and the rate of the second is 2^-128 where the first one's is 2^-8, so it is a table of
-//! digests. A bit in each slot that says dead would cost more than a mark for each that is. The top
-//! bits of the quotient never change, so that what can share a fingerprint is a range of hashes.
+//! Dictionary Problem*, 2018, section 5. Differences: the paper has log* n levels of quotient
+//! filters. That is two in practice, and the rate of the second is 2^-128 where that of the first
+//! is 2^-8, so here it is a table of 64-bit hashes. A dead bit in each slot would take more space
+//! than one mark per dead fingerprint. The top bits of the quotient never change, so the keys that
+//! can share a fingerprint are a range of hashes.
 
 use std::ops::RangeInclusive;
 
@@ -54,17 +55,19 @@ use crate::traits::{Adapt, Build, Filter, Insert, Persist, Remove, Repair};
 
 const MARKS: Name = Name::new("marks");
 const STATE: Name = Name::new("state");
-/// Keys of a piece of the sweep.
+/// Keys per piece of the sweep.
 const PIECE: u64 = 256;
 const MAX_MARKS: u64 = 1 << 50;
-/// Bits of the quotient that change with the hash function. A stranger that got in once is known to
-/// have neighbours: a range of one slot would have 2.1 times the keys that one has on average, and
-/// so let the stranger in that much more often under the next function. One of 64 has 1.02 times.
-const LOOSE: u32 = 6;
-/// Hashes that are made at a time for a batch of queries.
+/// Bits of the quotient that change with the hash function. A false positive is known to have
+/// neighbours: a range of one slot would have 2.1 times the average number of keys, and make the
+/// non-member a false positive that much more often under the next function. A range of 64 slots
+/// has 1.02 times the average.
+const LOOSE_BITS: u32 = 6;
+/// Number of hashes computed at a time for a batch of lookups.
 const BATCH: usize = 64;
 
-/// A quotient filter, with room for one key more while another is swept, and slots for marks.
+/// The size of an adaptive quotient filter: a quotient filter, with room for one more key during a
+/// sweep, and slots for marks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdaptiveQuotientShape {
     table: QuotientShape,
@@ -74,12 +77,12 @@ pub struct AdaptiveQuotientShape {
 
 impl AdaptiveQuotientShape {
     fn new(table: QuotientShape, keys: u64) -> Self {
-        // A dead fingerprint and a digest, or a little more, for each piece of a sweep.
+        // A dead fingerprint and slightly more than one key on average, for each piece of a sweep.
         let repairs = (pieces(keys) as f64 * 2.2).ceil() as u64;
         Self { table, marks: 16 + repairs + repairs / 2, keys }
     }
 
-    /// The quotient filter's shape.
+    /// Returns the shape of the quotient filter.
     pub fn table(&self) -> &QuotientShape {
         &self.table
     }
@@ -115,6 +118,7 @@ impl Shape for AdaptiveQuotientShape {
 
 /// An adaptive quotient filter.
 ///
+/// # Examples
 /// ```
 /// use tamis::{AdaptiveQuotient, Keyed};
 ///
@@ -129,25 +133,29 @@ pub struct AdaptiveQuotient {
     shape: AdaptiveQuotientShape,
     table: Quotient,
     marks: Digests,
-    /// Sweeps that have ended, pieces that this one has done, false positives not yet worked off.
+    /// Completed sweeps, pieces swept in the current one, false positives that no piece was swept for
+    /// yet.
     state: [u64; 3],
 }
 
-/// A key as the quotient filter sees it, and its fingerprint there.
+/// The hash of a key under the hash function of its piece, and its fingerprint.
 #[derive(Clone, Copy)]
-struct Seen {
+struct Mapped {
     hash: KeyHash,
-    print: u64,
+    fingerprint: u64,
 }
 
 impl AdaptiveQuotient {
-    /// An empty filter.
+    /// Creates an empty filter.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if the filter cannot be allocated.
     pub fn new(shape: AdaptiveQuotientShape) -> Result<Self, Error> {
         let (table, marks) = (Quotient::new(shape.table.clone())?, Digests::new(shape.marks)?);
         Ok(Self { shape, table, marks, state: [0; 3] })
     }
 
-    /// Sweeps that have come to their end.
+    /// Returns the number of completed sweeps.
     pub fn sweeps(&self) -> u64 {
         self.state[0]
     }
@@ -157,58 +165,58 @@ impl AdaptiveQuotient {
     }
 
     #[inline(always)]
-    fn seen(&self, key: KeyHash) -> Seen {
+    fn map(&self, key: KeyHash) -> Mapped {
         let [sweeps, done, _] = self.state;
         let swept = scale(key.hi, self.pieces()) < done;
-        self.seen_under(key, sweeps.wrapping_add(u64::from(swept)))
+        self.map_under(key, sweeps.wrapping_add(u64::from(swept)))
     }
 
-    /// Bits of `hi` that stay whatever the function.
+    /// Returns the number of bits of `hi` that do not depend on the hash function.
     fn fixed(&self) -> u32 {
-        self.shape.table.quotient().saturating_sub(LOOSE)
+        self.shape.table.quotient().saturating_sub(LOOSE_BITS)
     }
 
-    /// The top of the quotient is of `hi`, the rest and the remainder of `lo` under the function of
-    /// a sweep.
+    /// Maps a key under the hash function of a sweep: the top of the quotient comes from `hi`, its
+    /// other bits and the remainder from `lo`.
     #[inline(always)]
-    fn seen_under(&self, key: KeyHash, sweep: u64) -> Seen {
+    fn map_under(&self, key: KeyHash, sweep: u64) -> Mapped {
         let (q, r) = (self.shape.table.quotient(), self.shape.table.remainder());
         let mixed = mix(key.lo ^ mix(sweep.wrapping_add(0x9e37_79b9_7f4a_7c15)));
         let hi = key.hi & !packed::mask(64 - self.fixed()) | mixed >> self.fixed();
-        Seen { hash: KeyHash { hi, lo: key.lo }, print: hi >> (64 - q - r) }
+        Mapped { hash: KeyHash { hi, lo: key.lo }, fingerprint: hi >> (64 - q - r) }
     }
 
-    /// What stands among the marks for a dead fingerprint.
-    fn dead_mark(print: u64) -> u64 {
-        mix(print)
+    /// Returns the mark of a dead fingerprint.
+    fn dead_mark(fp: u64) -> u64 {
+        mix(fp)
     }
 
-    /// What stands among the marks for a key of a dead fingerprint.
-    fn digest(key: KeyHash) -> u64 {
+    /// Returns the mark of a key with a dead fingerprint.
+    fn key_mark(key: KeyHash) -> u64 {
         mix(key.hi ^ mix(key.lo ^ 0x5bf0_3635_dcd1_d867))
     }
 
-    fn is_dead(&self, seen: &Seen) -> bool {
-        self.marks.contains(Self::dead_mark(seen.print))
+    fn is_dead(&self, mapped: &Mapped) -> bool {
+        self.marks.contains(Self::dead_mark(mapped.fingerprint))
     }
 
-    fn put(&mut self, key: KeyHash, seen: &Seen) -> Result<(), Full> {
-        let dead = self.is_dead(seen);
+    fn insert_mapped(&mut self, key: KeyHash, mapped: &Mapped) -> Result<(), Full> {
+        let dead = self.is_dead(mapped);
         if dead {
             self.marks.reserve(1)?;
         }
-        self.table.insert(seen.hash)?;
-        if dead { self.marks.insert(Self::digest(key)) } else { Ok(()) }
+        self.table.insert(mapped.hash)?;
+        if dead { self.marks.insert(Self::key_mark(key)) } else { Ok(()) }
     }
 
-    fn take(&mut self, key: KeyHash, seen: &Seen) -> bool {
-        let dead = self.is_dead(seen);
-        if !self.table.contains(seen.hash) || dead && !self.marks.remove(Self::digest(key)) {
+    fn remove_mapped(&mut self, key: KeyHash, mapped: &Mapped) -> bool {
+        let dead = self.is_dead(mapped);
+        if !self.table.contains(mapped.hash) || dead && !self.marks.remove(Self::key_mark(key)) {
             return false;
         }
-        self.table.remove(seen.hash);
-        if dead && !self.table.contains(seen.hash) {
-            self.marks.remove(Self::dead_mark(seen.print));
+        self.table.remove(mapped.hash);
+        if dead && !self.table.contains(mapped.hash) {
+            self.marks.remove(Self::dead_mark(mapped.fingerprint));
         }
         true
     }
@@ -217,26 +225,26 @@ impl AdaptiveQuotient {
 impl Filter for AdaptiveQuotient {
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
-        let seen = self.seen(key);
-        self.table.contains(seen.hash)
-            && (!self.is_dead(&seen) || self.marks.contains(Self::digest(key)))
+        let mapped = self.map(key);
+        self.table.contains(mapped.hash)
+            && (!self.is_dead(&mapped) || self.marks.contains(Self::key_mark(key)))
     }
 
-    /// Keys inserted less keys removed.
+    /// Returns the keys inserted minus the keys removed.
     fn len(&self) -> u64 {
         self.table.len()
     }
 
     fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
-        assert!(out.len() >= keys.len(), "an answer for each key");
-        let mut seen = [KeyHash { hi: 0, lo: 0 }; BATCH];
+        assert!(out.len() >= keys.len(), "`out` is shorter than `keys`");
+        let mut mapped = [KeyHash { hi: 0, lo: 0 }; BATCH];
         for (keys, out) in keys.chunks(BATCH).zip(out[..keys.len()].chunks_mut(BATCH)) {
-            for (seen, key) in seen.iter_mut().zip(keys) {
-                *seen = self.seen(*key).hash;
+            for (mapped, key) in mapped.iter_mut().zip(keys) {
+                *mapped = self.map(*key).hash;
             }
-            self.table.contains_batch(&seen[..keys.len()], out);
+            self.table.contains_batch(&mapped[..keys.len()], out);
             for (key, out) in keys.iter().zip(out).filter(|(_, out)| **out) {
-                *out = !self.is_dead(&self.seen(*key)) || self.marks.contains(Self::digest(*key));
+                *out = !self.is_dead(&self.map(*key)) || self.marks.contains(Self::key_mark(*key));
             }
         }
     }
@@ -263,18 +271,18 @@ impl Insert for AdaptiveQuotient {
         if self.len() >= self.shape.keys {
             return Err(Full::NONE);
         }
-        self.put(key, &self.seen(key))
+        self.insert_mapped(key, &self.map(key))
     }
 }
 
 impl Remove for AdaptiveQuotient {
     fn remove(&mut self, key: KeyHash) -> bool {
-        self.take(key, &self.seen(key))
+        self.remove_mapped(key, &self.map(key))
     }
 }
 
 impl Adapt for AdaptiveQuotient {
-    /// All that have its quotient but for the last bits, under whatever function.
+    /// Returns the range of hashes with the same quotient except its last bits, under any function.
     fn suspects(&self, key: KeyHash) -> RangeInclusive<u64> {
         let rest = packed::mask(64 - self.fixed());
         key.hi & !rest..=key.hi | rest
@@ -285,18 +293,24 @@ impl Adapt for AdaptiveQuotient {
             return Repair::NotNeeded;
         }
         self.state[2] = self.state[2].saturating_add(1);
-        let (digest, seen) = (Self::digest(stranger), self.seen(stranger));
-        if members.iter().any(|key| Self::digest(*key) == digest) {
+        let (mark, mapped) = (Self::key_mark(stranger), self.map(stranger));
+        if members.iter().any(|key| Self::key_mark(*key) == mark) {
             return Repair::Impossible;
         }
-        if self.is_dead(&seen) {
-            // A digest of what is no member.
-            while self.marks.remove(digest) {}
+        if self.is_dead(&mapped) {
+            // The key has a mark but is not a member.
+            while self.marks.remove(mark) {}
             return Repair::Extended;
         }
-        let alike: Vec<KeyHash> =
-            members.iter().filter(|key| self.seen(**key).print == seen.print).copied().collect();
-        let marks = alike.iter().map(|key| Self::digest(*key)).chain([Self::dead_mark(seen.print)]);
+        let alike: Vec<KeyHash> = members
+            .iter()
+            .filter(|key| self.map(**key).fingerprint == mapped.fingerprint)
+            .copied()
+            .collect();
+        let marks = alike
+            .iter()
+            .map(|key| Self::key_mark(*key))
+            .chain([Self::dead_mark(mapped.fingerprint)]);
         if self.marks.reserve(alike.len() as u64 + 1).is_err() {
             return Repair::Impossible;
         }
@@ -306,7 +320,7 @@ impl Adapt for AdaptiveQuotient {
         Repair::Extended
     }
 
-    /// The next piece, one for each false positive.
+    /// Returns the next piece to sweep, one for each false positive.
     fn due(&self) -> Option<RangeInclusive<u64>> {
         let [_, done, credit] = self.state;
         (credit > 0).then(|| piece(done, self.pieces()))
@@ -318,18 +332,19 @@ impl Adapt for AdaptiveQuotient {
         let ours = members.iter().filter(|key| scale(key.hi, self.pieces()) == done);
         let ours: Vec<KeyHash> = ours.copied().collect();
         for (at, key) in ours.iter().enumerate() {
-            let [old, new] = [0, 1].map(|next| self.seen_under(*key, sweeps.wrapping_add(next)));
-            if self.put(*key, &new).is_err() {
-                // No slot where it must go, once in 10^15 tables: this piece stays as it was.
+            let [old, new] = [0, 1].map(|next| self.map_under(*key, sweeps.wrapping_add(next)));
+            if self.insert_mapped(*key, &new).is_err() {
+                // The table has no free slot, once in 10^15 tables: this piece is left unchanged.
                 for key in &ours[..at] {
                     let [old, new] =
-                        [0, 1].map(|next| self.seen_under(*key, sweeps.wrapping_add(next)));
-                    self.take(*key, &new);
-                    let _ = self.put(*key, &old); // it was there before, but in a damaged file
+                        [0, 1].map(|next| self.map_under(*key, sweeps.wrapping_add(next)));
+                    self.remove_mapped(*key, &new);
+                    // It was there before, except in a damaged file.
+                    let _ = self.insert_mapped(*key, &old);
                 }
                 return;
             }
-            self.take(*key, &old);
+            self.remove_mapped(*key, &old);
         }
         self.state[1] += 1;
         if self.state[1] == self.pieces() {
@@ -339,7 +354,7 @@ impl Adapt for AdaptiveQuotient {
 }
 
 impl Persist for AdaptiveQuotient {
-    /// Its own sections, then those of the quotient filter.
+    /// Writes its own sections, then those of the quotient filter.
     fn write<'a>(&'a self, to: &mut Writer<'a>) {
         to.shape(&[self.shape.keys, self.shape.marks, self.marks.slots()]);
         to.words(MARKS, self.marks.table());
@@ -350,21 +365,21 @@ impl Persist for AdaptiveQuotient {
     fn read(from: &mut Reader) -> Result<Self, Error> {
         let len = from.header().keys;
         let mut fields = from.shape()?;
-        let keys = fields.next(len..=MAX_KEYS, "keys it is made for")?;
-        let slots = fields.next(1..=MAX_MARKS, "slots of the marks")?;
-        let now = fields.next(slots..=MAX_MARKS, "slots of the marks now")?;
+        let keys = fields.next(len..=MAX_KEYS, "capacity")?;
+        let slots = fields.next(1..=MAX_MARKS, "planned slots for marks")?;
+        let now = fields.next(slots..=MAX_MARKS, "slots for marks")?;
         fields.finish()?;
         let marks = Digests::of(from.words(MARKS, now)?)
-            .ok_or_else(|| from.corrupt("the marks have no gap"))?;
+            .ok_or_else(|| from.corrupt("the table of marks has no empty slot"))?;
         let words = from.words(STATE, 3)?;
         let state = [words[0], words[1], words[2]];
         if state[1] >= pieces(keys) {
-            return Err(from.corrupt("the sweep is past its last piece").into());
+            return Err(from.corrupt("the sweep cursor is past the last piece").into());
         }
         let table = Quotient::read(from)?;
         let shape = AdaptiveQuotientShape::new(table.shape().clone(), keys);
         if shape.marks != slots || table.shape().keys() != keys + 1 {
-            return Err(from.corrupt("the quotient filter is for other keys").into());
+            return Err(from.corrupt("the capacity of the quotient filter is wrong").into());
         }
         Ok(Self { shape, table, marks, state })
     }
@@ -392,10 +407,10 @@ mod tests {
         members.iter().copied().filter(|key| range.contains(&key.hi)).collect()
     }
 
-    /// After a sweep hardly a mark is left, for a key that has come to a dead fingerprint by its new
-    /// function: the others were for fingerprints that are gone.
+    /// After a sweep few marks are left: those of keys that got a dead fingerprint under the new
+    /// function. All others were for fingerprints that are gone.
     #[test]
-    fn a_sweep_leaves_hardly_a_mark() {
+    fn a_sweep_drops_most_marks() {
         let members = hashes(1, 0..5000);
         let shape = AdaptiveQuotientShape::fit(5000, 0.02).unwrap();
         let mut filter = AdaptiveQuotient::build(shape, &members[..]).unwrap();
@@ -421,15 +436,16 @@ mod tests {
         filter.validate().unwrap();
     }
 
-    /// Members of a dead fingerprint, old and new ones, once or twice in, come and go.
+    /// Members with a dead fingerprint, old and new, with one or two copies, are inserted and
+    /// removed.
     #[test]
-    fn members_of_a_dead_fingerprint_come_and_go() {
+    fn members_with_a_dead_fingerprint_can_be_removed() {
         let shape = AdaptiveQuotientShape::new(QuotientShape::new(2, 1, 3).unwrap(), 2);
         let mut filter = AdaptiveQuotient::new(shape).unwrap();
         let all = hashes(2, 0..100);
-        let print = filter.seen(all[0]).print;
+        let fp = filter.map(all[0]).fingerprint;
         let alike: Vec<KeyHash> =
-            all.into_iter().filter(|key| filter.seen(*key).print == print).take(3).collect();
+            all.into_iter().filter(|key| filter.map(*key).fingerprint == fp).take(3).collect();
         let [a, b, x] = alike[..] else { panic!("too few of one fingerprint") };
         filter.insert(a).unwrap();
         assert_eq!(filter.adapt(x, &[a]), Repair::Extended);
@@ -443,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn the_promised_size() {
+    fn documented_size() {
         let keys = (1 << 24) / 10 * 9 - 10;
         let figures = AdaptiveQuotientShape::fit(keys, 1.0 / 256.0).unwrap().figures();
         assert!(figures.bits_per_key() < 13.1 && figures.fpr <= 1.0 / 256.0, "{figures:?}");

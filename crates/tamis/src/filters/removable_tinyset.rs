@@ -1,8 +1,8 @@
-//! A TinySet that can forget keys: the same blocks, with a bit more in each.
+//! A TinySet with removal: the same blocks, with one bit more in each.
 //!
 //! ```text
 //!  hash.hi ──► a block of 512 bits      │ index │ ends │ 1 │ record │ record │ … │ freed │ freed │
-//!  hash.lo ──► a chain of 64, and          64     x           the other bits, shared out evenly
+//!  hash.lo ──► a chain of 64, and          64     x           the other bits, divided evenly
 //!              57 bits for the record             x slots, in use or freed
 //! ```
 //!
@@ -10,50 +10,52 @@
 //!
 //! | figure | blocks of 512 bits | 256 | 1024 |
 //! | --- | --- | --- | --- |
-//! | bits a key at 1 % | 9.31 | 9.70 | 9.11 |
+//! | bits per key at 1 % | 9.31 | 9.70 | 9.11 |
 //! | at 0.1 % | 13.18 | 14.17 | 12.69 |
 //! | at 0.01 % | 17.64 | 19.68 | 16.65 |
-//! | cache lines | 1, member or stranger | 1 | 2 |
+//! | cache lines | 1 for members and non-members | 1 | 2 |
 //!
-//! Bits that were taken from records cannot be given back, so a slot that is freed keeps its share
-//! until another key comes. Under steady coming and going the slots, and with them the rate, creep up:
-//! by 16 % more slots when as many keys have gone as there are, by a third after ten times as many.
-//! [`RemovableTinySet::slots`] counts them: the rate lies between what [`Shape::fpr_at`] says of the
-//! keys that are left and of so many keys as there are slots.
+//! Bits that records have lost cannot be restored, so a freed slot keeps its share of the bits
+//! until another key is inserted. Under steady insertions and removals the slots, and with them the
+//! rate, increase: by 16 % more slots when as many keys have been removed as there are, by a third
+//! after ten times as many. [`RemovableTinySet::slots`] counts them: the rate lies between
+//! [`Shape::fpr_at`] of the number of keys and of the number of slots.
 //!
-//! It goes on past the keys it is made for, at a rising rate, until a block has not a bit left. No
-//! random set of keys comes near that; copies of one key do, for each of them takes a slot:
-//! that block then says [`Full`](crate::Full). Removing what was never added may take a member with it.
+//! It accepts keys beyond its capacity, at a rising rate, until a block has no bit left. No random
+//! set of keys comes near that; copies of one key do, since each of them takes a slot: that block
+//! then returns [`Full`](crate::Full). Removing a key that was never inserted may remove a member.
 //!
 //! Einziger, Friedman, *TinySet: An Access Efficient Self Adjusting Bloom Filter Construction*,
-//! 2015. Differences, without which it would deny members: of several records that match, the paper
-//! removes any, ours the longest; and its count of slots by the last chain's end (section 3.6) cannot
-//! be had once slots are freed (section 3.5), which is what the stop bit is for.
+//! 2015. Differences, without which there would be false negatives: of several records that match,
+//! the paper removes any, this implementation the longest; and the paper's count of slots by the
+//! end of the last chain (section 3.6) is not possible once slots are freed (section 3.5), which is
+//! what the stop bit is for.
 
 use tamis_bits::Words;
 
 use super::common::binomial_mean;
-use super::common::tiny_block::{BLOCK, BLOCKS, Code, Grid, Put, tiny_kind, with_width};
+use super::common::tiny_block::{BLOCK, BLOCKS, Code, Grid, Insertion, tiny_kind, with_width};
 use crate::error::Error;
 use crate::hash::KeyHash;
 use crate::settings::{Setting, Settings};
 use crate::shape::{Figures, Shape};
 use crate::traits::Remove;
 
-/// A number of blocks, of 256, 512 or 1024 bits.
+/// The size of the table: a number of blocks of 256, 512 or 1024 bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemovableTinySetShape(Grid);
 
-/// The rate of a block with so many slots: records are independent of each other, each in a
-/// stranger's chain with one in `CHAINS`. That chain lies among the longer records or among the
-/// others. A longer record's last bit says nothing if it is 0, so to a stranger with a 1 there it
-/// is as good as a bit shorter; a stranger with a 0 is let in by those with a 0 only.
+/// Returns the rate of a block with `slots` slots. Records are independent of each other, each in
+/// the chain of a non-member with probability 1 / `CHAINS`. That chain lies among the longer
+/// records or among the others. The last bit of a longer record carries no information if it is 0,
+/// so for a non-member with a 1 there the record is one bit shorter; a non-member with a 0 matches
+/// only those with a 0.
 fn block_rate<const W: usize>(slots: u64) -> f64 {
     if slots == 0 {
         return 0.0;
     }
     if slots > Code::<W, true>::SLOTS as u64 {
-        return 1.0; // more than it takes
+        return 1.0; // more than fit
     }
     let slots = slots as usize;
     let width = |slot| Code::<W, true>::width(slots, slot);
@@ -88,7 +90,7 @@ impl Shape for RemovableTinySetShape {
             keys: self.0.keys,
             fpr: self.fpr_at(self.0.keys),
             bytes: self.0.bytes(),
-            // Held against it: as keys come and go the rate grows, and the table does not tell.
+            // A penalty of 1, because the rate rises with removals and the figures do not show it.
             query_cost: self.0.query_cost() + 1.0,
         }
     }
@@ -97,14 +99,15 @@ impl Shape for RemovableTinySetShape {
         self.0.keys
     }
 
-    /// Of slots: as many as keys, until keys are removed.
+    /// Returns the rate with `keys` slots: as many as keys, until keys are removed.
     fn fpr_at(&self, keys: u64) -> f64 {
         rate(&self.0, keys)
     }
 }
 
-/// A TinySet that can forget keys.
+/// A TinySet with removal.
 ///
+/// # Examples
 /// ```
 /// use tamis::{Keyed, RemovableTinySet};
 ///
@@ -122,7 +125,7 @@ pub struct RemovableTinySet {
 }
 
 impl RemovableTinySet {
-    /// Slots, in use or freed. It looks at every block.
+    /// Returns the number of slots in use or freed. It reads every block.
     pub fn slots(&self) -> u64 {
         self.shape.0.count::<true>(&self.words).map_or(0, |(_, all)| all)
     }
@@ -151,13 +154,13 @@ mod tests {
         key.hash_with(&KeyHasher::new(HashId::Fast, [4, 9]))
     }
 
-    /// Bits a key at 1, 0.1 and 0.01 %, for 10^7 keys.
+    /// Bits per key at 1, 0.1 and 0.01 %, for 10^7 keys.
     #[test]
-    fn sizes() {
+    fn documented_sizes() {
         for (block, most) in [
-            ("256", [9.67, 14.16, 19.68]),
-            ("512", [9.30, 13.19, 17.65]),
-            ("1024", [9.11, 12.68, 16.65]),
+            (256u64, [9.67, 14.16, 19.68]),
+            (512, [9.30, 13.19, 17.65]),
+            (1024, [9.11, 12.68, 16.65]),
         ] {
             let mut settings = Settings::default();
             settings.set("block", block);
@@ -169,10 +172,11 @@ mod tests {
         }
     }
 
-    /// Ten times as many keys go as there are, the oldest first and at random: none of those that
-    /// are left is denied, and slots creep up as in the paper's Figure 15, at 39 keys a block.
+    /// Ten times as many keys are removed as there are, the oldest first and at random: there are
+    /// no false negatives, and the slots increase as in Figure 15 of the paper, at 39 keys per
+    /// block.
     #[test]
-    fn a_thousand_percent_churn() {
+    fn ten_times_churn() {
         for bits in [256, 512, 1024] {
             for oldest_first in [true, false] {
                 let (blocks, keys) = (256 * 1024 / bits, 39 * 512);
@@ -187,7 +191,7 @@ mod tests {
                     if !oldest_first {
                         live.swap(0, (mix(step) % keys) as usize);
                     }
-                    assert!(filter.remove(hash(live.pop_front().unwrap())), "a member was denied");
+                    assert!(filter.remove(hash(live.pop_front().unwrap())), "a false negative");
                     if [keys / 2, keys, 10 * keys].contains(&step) {
                         creep.push(filter.slots() as f64 / keys as f64 - 1.0);
                         assert!(live.iter().all(|key| filter.contains(hash(*key))));
@@ -195,8 +199,8 @@ mod tests {
                     }
                 }
                 assert_eq!(filter.len(), keys);
-                let strangers = (1 << 40..(1 << 40) + 200_000).map(hash);
-                let rate = strangers.filter(|key| filter.contains(*key)).count() as f64 / 2e5;
+                let non_members = (1 << 40..(1 << 40) + 200_000).map(hash);
+                let rate = non_members.filter(|key| filter.contains(*key)).count() as f64 / 2e5;
                 let (fresh, most) =
                     (filter.shape.fpr_at(keys), filter.shape.fpr_at(filter.slots()));
                 assert!(fresh < rate && rate < most, "{rate} between {fresh} and {most}");
@@ -212,7 +216,8 @@ mod tests {
         }
     }
 
-    /// Copies of one key fill its block; then it says so, and is as it was. All can be removed.
+    /// Copies of one key fill its block; then it returns `Full` and does not change. All copies can
+    /// be removed.
     #[test]
     fn a_block_without_a_bit_left_is_full() {
         for bits in [256u64, 512, 1024] {
@@ -232,14 +237,14 @@ mod tests {
     }
 
     #[test]
-    fn strangers_that_are_removed_do_no_more_than_one_key_of_damage() {
+    fn removing_a_false_positive_loses_at_most_one_member() {
         let mut filter =
             RemovableTinySet::new(RemovableTinySetShape::fit(2000, 0.05).unwrap()).unwrap();
         (0..2000).for_each(|key| filter.insert(hash(key)).unwrap());
         let removed = (10_000..20_000).filter(|key| filter.remove(hash(*key))).count() as u64;
         assert_eq!(filter.len(), 2000 - removed);
-        let denied = (0..2000).filter(|key| !filter.contains(hash(*key))).count() as u64;
-        assert!(removed > 0 && denied <= removed, "{denied} denied, {removed} removed");
+        let lost = (0..2000).filter(|key| !filter.contains(hash(*key))).count() as u64;
+        assert!(removed > 0 && lost <= removed, "{lost} false negatives, {removed} removed");
         filter.validate().unwrap();
     }
 }

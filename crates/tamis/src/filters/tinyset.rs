@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  hash.hi ──► a block of 512 bits      │ index │ ends │ record │ record │ record │ …
-//!  hash.lo ──► a chain of 64, and          64     x       the other bits, shared out evenly
+//!  hash.lo ──► a chain of 64, and          64     x       the other bits, divided evenly
 //!              57 bits for the record             x keys: the more, the shorter the records
 //! ```
 //!
@@ -10,26 +10,28 @@
 //!
 //! | figure | blocks of 512 bits | 256 | 1024 |
 //! | --- | --- | --- | --- |
-//! | bits a key at 1 % | 8.96 | 9.28 | 8.80 |
+//! | bits per key at 1 % | 8.96 | 9.28 | 8.80 |
 //! | at 0.1 % | 12.82 | 13.68 | 12.37 |
 //! | at 0.01 % | 17.22 | 19.11 | 16.27 |
-//! | cache lines | 1, member or stranger | 1 | 2 |
+//! | cache lines | 1 for members and non-members | 1 | 2 |
 //!
-//! The smallest filter here that takes keys one by one, for rates between 3 % and 1 in 1000, at
-//! one memory access. An insertion rewrites its block, which costs some tens of nanoseconds.
+//! TinySet is the smallest filter of this library that supports single insertions, for rates
+//! between 3 % and 0.1 %, with one memory access. An insertion rewrites its block, which takes some
+//! tens of nanoseconds.
 //!
-//! It never fails and is never full: past the keys it is made for, records go on getting shorter
-//! and the rate rises, as a Bloom filter's would ([`Shape::fpr_at`] says how far). A block with no
-//! bits left for records has become a set of chains, and then of everything. A key that it would
-//! say yes to anyway is not stored, so duplicates cost nothing, and it counts what it stores.
-//! Which of two keys that look alike is stored depends on their order, and so do the bytes; the same keys
-//! in the same order make the same bytes. It cannot forget a key: that takes
+//! It never fails and is never full: past its capacity, records continue to get shorter and the
+//! rate rises, like that of a Bloom filter ([`Shape::fpr_at`] returns it). A block without bits
+//! left for records becomes a set of chains, and finally accepts every key. A key that already
+//! matches is not stored, so duplicates take no space, and the filter counts what it stores. Which
+//! of two keys with equal bits is stored depends on their order, and so do the bytes; the same keys
+//! in the same order make the same bytes. Keys cannot be removed: see
 //! [`RemovableTinySet`](super::RemovableTinySet).
 //!
 //! Einziger, Friedman, *TinySet: An Access Efficient Self Adjusting Bloom Filter Construction*,
-//! 2015. Differences: the paper's formula 4.3 has its second sum over the wrong range, and no term for
-//! keys that are not stored; ours is the recurrence at `Curve::new`. Block, chain and record come from
-//! separate bits of the hash. `mod` in its section 3.4 is the block modulo the keys, not the reverse.
+//! 2015. Differences: formula 4.3 of the paper has its second sum over the wrong range, and no term
+//! for keys that are not stored; this implementation uses the recurrence at `Curve::new`. Block,
+//! chain and record use separate bits of the hash. `mod` in section 3.4 of the paper is the block
+//! modulo the keys, not the reverse.
 
 use std::sync::LazyLock;
 
@@ -37,36 +39,37 @@ use tamis_bits::Words;
 use tamis_bits::packed::mask;
 
 use super::common::binomial_mean;
-use super::common::tiny_block::{BLOCK, BLOCKS, Code, Grid, Put, tiny_kind};
+use super::common::tiny_block::{BLOCK, BLOCKS, Code, Grid, Insertion, tiny_kind};
 use crate::error::Error;
 use crate::settings::{Setting, Settings};
 use crate::shape::{Figures, Shape};
 
-/// A number of blocks, of 256, 512 or 1024 bits.
+/// The size of the table: a number of blocks of 256, 512 or 1024 bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TinySetShape(Grid);
 
-/// How a block fills up as distinct keys arrive.
+/// The rate and the slots of a block as distinct keys arrive.
 struct Curve {
-    /// Its rate after so many.
+    /// The rate after each number of keys.
     rate: Vec<f64>,
-    /// Slots it has then.
+    /// The number of slots after each number of keys.
     slots: Vec<f64>,
 }
 
 impl Curve {
-    /// The rate of blocks with 0, 1, 2 … slots.
+    /// Returns the rates of blocks with 0, 1, 2 … slots.
     ///
-    /// Records of one chain are distinct when they come, and fall together only as they get
-    /// shorter. So let `d` be the number of distinct records of a chain, a random set of the
-    /// `2^w` there can be. A key that arrives is one of them with `d / 2^w`, and is not stored;
-    /// else `d` rises by one. When the records lose a bit, pairs of neighbours become one: the
-    /// distribution of what is left comes from taking the `d` one by one. Chains are looked at
-    /// each for itself, at 256 places from the block's first slot to its last, since the first
-    /// lose their bits later. All terms are positive, so nothing cancels.
+    /// The records of a chain are distinct when they are inserted, and coincide only as they get
+    /// shorter. Let `d` be the number of distinct records of a chain, a random subset of the `2^w`
+    /// possible ones. A key that arrives is one of them with probability `d / 2^w`, and is not
+    /// stored; otherwise `d` rises by one. When the records lose a bit, pairs of neighbours
+    /// coincide: the distribution of the remaining number comes from adding the `d` records one by
+    /// one. Chains are treated separately, at 256 positions from the block's first slot to its
+    /// last, since the first slots lose their bits later. All terms are positive, so there is no
+    /// cancellation.
     fn rates<const W: usize>() -> Vec<f64> {
         const PLACES: usize = 256;
-        // A chain has 2 records on average when they are 3 bits long, so 16 is far out.
+        // A chain has 2 records on average when they are 3 bits long, so 16 is far in the tail.
         const MOST: usize = 16;
         let chains = Code::<W, false>::CHAINS as f64;
         let width =
@@ -90,7 +93,7 @@ impl Curve {
                     chain[d] = chain[d] * stay + chain[d - 1] * gain(d - 1);
                 }
                 chain[0] *= 1.0 - 1.0 / (chains * free);
-                // Beyond 24 bits none coincide, to all digits that matter.
+                // Beyond 24 bits, coincidences are below the precision of the result.
                 for width in (has + 1..=had.min(24)).rev() {
                     *chain = halved(chain, mask(width) as f64 + 1.0);
                 }
@@ -102,13 +105,13 @@ impl Curve {
         rates
     }
 
-    /// A block that says yes to a share of keys takes only the others.
+    /// Computes the curve. A block stores only the keys that do not match already.
     fn new<const W: usize>() -> Self {
         let rates = Self::rates::<W>();
         let (mut rate, mut slots) = (vec![0.0], vec![0.0]);
         let mut chance = vec![0.0; rates.len()];
         chance[0] = 1.0;
-        // The chances beyond this range are too small to count.
+        // Probabilities outside this range are negligible.
         let (mut low, mut high) = (0, 0);
         while rate[rate.len() - 1] < 1.0 - 1e-6 && rate.len() < 1000 * W {
             high = (high + 1).min(rates.len() - 1);
@@ -142,8 +145,8 @@ impl Curve {
     }
 }
 
-/// How many distinct records are left of each number of them, out of `records`, when they lose a
-/// bit: the next of them is the neighbour of one before it, or not.
+/// Returns the distribution of the number of distinct records, out of `records`, after they lose a
+/// bit: each record is a neighbour of an earlier one, or not.
 fn halved<const N: usize>(distinct: &[f64; N], records: f64) -> [f64; N] {
     let (mut left, mut pairs) = ([0.0; N], [0.0; N]);
     pairs[0] = 1.0;
@@ -196,7 +199,7 @@ impl Shape for TinySetShape {
         self.0.keys
     }
 
-    /// Of keys that are stored: somewhat fewer than have arrived.
+    /// Returns the rate with `keys` stored keys, which are slightly fewer than have arrived.
     fn fpr_at(&self, keys: u64) -> f64 {
         let Self(grid) = self;
         let curve = Curve::of(grid.width);
@@ -209,7 +212,7 @@ impl Shape for TinySetShape {
             let middle = low.midpoint(high);
             *(if stored(middle) < keys as f64 { &mut low } else { &mut high }) = middle;
         }
-        // Between two numbers of arrivals: with few blocks the next is a step.
+        // Interpolates between two numbers of arrivals: with few blocks they differ visibly.
         let (before, after) = (stored(low), stored(high));
         let part = if after > before { (keys as f64 - before) / (after - before) } else { 0.0 };
         let rate = |arrived| grid.mean(arrived, &curve.rate);
@@ -219,12 +222,13 @@ impl Shape for TinySetShape {
 
 /// A TinySet.
 ///
+/// # Examples
 /// ```
 /// use tamis::{Keyed, TinySet};
 ///
 /// let mut seen = Keyed::<TinySet>::with_capacity(1000, 0.01)?;
 /// for key in 0..2000u64 {
-///     seen.insert(&key)?; // twice what it is for: it goes on, at a higher rate
+///     seen.insert(&key)?; // twice the capacity: still accepted, at a higher rate
 /// }
 /// assert!((0..2000u64).all(|key| seen.contains(&key)));
 /// # Ok::<_, Box<dyn std::error::Error>>(())
@@ -251,13 +255,13 @@ mod tests {
         keys.map(|key| key.hash_with(&hasher)).collect()
     }
 
-    /// Bits a key at 1, 0.1 and 0.01 %, for 10^7 keys.
+    /// Bits per key at 1, 0.1 and 0.01 %, for 10^7 keys.
     #[test]
-    fn sizes() {
+    fn documented_sizes() {
         for (block, most) in [
-            ("256", [9.28, 13.69, 19.12]),
-            ("512", [8.97, 12.82, 17.23]),
-            ("1024", [8.82, 12.38, 16.28]),
+            (256u64, [9.28, 13.69, 19.12]),
+            (512, [8.97, 12.82, 17.23]),
+            (1024, [8.82, 12.38, 16.28]),
         ] {
             let mut settings = Settings::default();
             settings.set("block", block);
@@ -269,8 +273,8 @@ mod tests {
         }
     }
 
-    /// The paper's loads of a block of 512 bits, against the formula with all keys stored: the
-    /// recurrence differs by what is not.
+    /// Compares the paper's loads of a block of 512 bits with the formula for all keys stored: the
+    /// recurrence differs by the keys that are not stored.
     #[test]
     fn rates_of_the_literature() {
         for (load, fpr) in [(0.87, 8.71e-3), (0.61, 8.46e-4), (0.45, 7.65e-5)] {
@@ -281,9 +285,9 @@ mod tests {
         }
     }
 
-    /// An answer depends on one line, and an insertion changes no other.
+    /// A lookup depends on one line, and an insertion changes no other.
     #[test]
-    fn an_operation_touches_one_line() {
+    fn an_operation_reads_and_writes_one_line() {
         let shape = TinySetShape::new(50, 512, 2800).unwrap();
         let mut filter = TinySet::build(shape, &hashes(1, 0..2800)[..]).unwrap();
         assert_eq!(filter.words.as_ptr().addr() % tamis_bits::LINE_BYTES, 0);
@@ -307,8 +311,8 @@ mod tests {
         }
     }
 
-    /// Everything in one block, until it says yes to all: no key is denied, and the slots stay
-    /// below the bound that makes inserting safe.
+    /// Inserts keys into one block until it accepts every key: there are no false negatives, and
+    /// the slots stay below the bound that makes insertions safe.
     #[test]
     fn one_block_takes_every_key() {
         for bits in [256, 512, 1024] {
@@ -342,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_of_what_is_stored_is_the_rate_of_what_came() {
+    fn the_rate_by_stored_keys_equals_the_rate_by_arrived_keys() {
         for (blocks, keys) in [(1, 40), (3, 200), (1000, 57_000), (1000, 150_000)] {
             let shape = TinySetShape::new(blocks, 512, keys).unwrap();
             let grid = &shape.0;

@@ -1,4 +1,4 @@
-//! A bin: a cache line, or two adjacent ones, that holds the fingerprints of the keys that fall into it.
+//! A bin: one cache line, or two adjacent ones, with the fingerprints of the keys that hash to it.
 //!
 //! ```text
 //!  bit 0       12          12+b      12+b+s                                        512
@@ -11,73 +11,75 @@
 //!   extensions 4                        in two lines: 5 to count them, 7 for a slot
 //! ```
 //!
-//! Slots are in the order of their buckets. The n-th set bit of the index has the n-th set bit of
-//! the ends: a bucket's slots are found by counting and finding bits. Extensions grow down from the
-//! end into slots that are not in use, ascending by slot; an extension of more than five bits is
-//! several entries. Where remainders are wide, the first [`NEAR`] bits of each are in the line and
-//! the rest is in an array beside it.
+//! Slots are in the order of their buckets. The n-th set bit of the index corresponds to the n-th
+//! set bit of the ends, so rank and select find the slots of a bucket. Extensions grow down from
+//! the end into unused slots, in ascending order of their slots; an extension of more than 5 bits
+//! takes several entries. Where remainders are wide, the first [`NEAR`] bits of each are in the
+//! line and the others in a separate array.
 //!
-//! How many lines a bin has is a number of the [`Layout`] like the others. Queries and insertions of
-//! bins of one line are compiled for these alone: all that they call is inlined, so that there no
-//! more than one word of marks is looked at.
+//! The number of lines of a bin is a field of [`Layout`] like the others. Lookups and insertions
+//! have a separate instance for bins of one line: everything that they call is inlined, so that
+//! only one word of marks is read there.
 
 use tamis_bits::packed::mask;
 use tamis_bits::select::Bits;
 
-/// Remainders up to this width are wholly in the line.
+/// Remainders up to this width are stored whole in the line.
 pub(super) const WHOLE: u32 = 12;
-/// Bits in the line of a wider one: 1 stranger in 256 that meets a taken bucket looks further.
+/// Bits in the line of a wider remainder: 1 in 256 non-members that meet an occupied bucket read
+/// further.
 pub(super) const NEAR: u32 = 8;
-/// The widest remainder: what is left of a key's 64 bits are extensions.
+/// The widest remainder. The other bits of a key's 64 are left for extensions.
 pub(super) const MAX_REMAINDER: u32 = 40;
-/// Bits of a tail that are as good as random: the bucket has taken up to seven.
+/// Bits of a tail that are uniformly random: the bucket uses up to 7.
 pub(super) const TAIL: u32 = 57;
 const SALT: u64 = 63;
 const OVERFLOW: u64 = 1 << 7;
 const EXTENSIONS: u32 = 8;
-/// Bits of an extension entry that extend.
+/// Payload bits of an extension entry.
 pub(super) const CHUNK: u32 = 5;
 
-/// What a bin remembers of a key: its bucket, and the first `len` bits of its tail.
+/// The fingerprint of a key in its bin: its bucket and the first `len` bits of its tail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Print {
+pub(super) struct Fingerprint {
     pub(super) bucket: u32,
-    /// Left-aligned; zeros after `len` bits.
+    /// Left-aligned, with zeros after `len` bits.
     pub(super) tail: u64,
-    /// Remainder and extension.
+    /// Bits of the remainder and the extension.
     pub(super) len: u32,
 }
 
-impl Print {
-    /// The first `len` bits of a key that falls there.
+impl Fingerprint {
+    /// Returns the fingerprint of the first `len` bits of an address.
     #[inline(always)]
-    pub(super) fn new(spot: Spot, len: u32) -> Self {
-        Self { bucket: spot.bucket, tail: spot.tail & !mask(64 - len), len }
+    pub(super) fn new(address: Address, len: u32) -> Self {
+        Self { bucket: address.bucket, tail: address.tail & !mask(64 - len), len }
     }
 
-    /// Whether it stands for what falls there.
+    /// Returns whether the fingerprint is a prefix of the address.
     #[inline(always)]
-    pub(super) fn matches(&self, spot: Spot) -> bool {
-        self.bucket == spot.bucket && (self.tail ^ spot.tail) >> (64 - self.len) == 0
+    pub(super) fn matches(&self, address: Address) -> bool {
+        self.bucket == address.bucket && (self.tail ^ address.tail) >> (64 - self.len) == 0
     }
 }
 
-/// Where a key falls in its bin under the bin's hash function: the whole fingerprint.
+/// The address of a key in its bin under the bin's hash function: all bits that a fingerprint can
+/// be a prefix of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Spot {
+pub(super) struct Address {
     pub(super) bucket: u32,
-    /// Remainder, then whatever extends it, from the top bit down.
+    /// The remainder, then the bits of extensions, from the top bit down.
     pub(super) tail: u64,
 }
 
-impl Spot {
-    /// Bits of the tail that both have in common.
+impl Address {
+    /// Returns the length of the common prefix of both tails.
     pub(super) fn common(self, other: Self) -> u32 {
         (self.tail ^ other.tail).leading_zeros()
     }
 }
 
-/// How bins are laid out.
+/// The layout of bins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     /// Cache lines: 1 or 2.
@@ -90,17 +92,17 @@ pub(super) struct Layout {
     pub(super) r: u32,
 }
 
-/// A bin and the far bits of its remainders, to read.
+/// A read view of a bin and the far bits of its remainders.
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
     pub(super) layout: Layout,
     pub(super) line: &'a [u64],
     pub(super) far: &'a [u64],
-    /// Where in `far` the bits of slot 0 are.
+    /// The position in `far` of the bits of slot 0.
     pub(super) at: u64,
 }
 
-/// The same to change.
+/// A write view of a bin and the far bits of its remainders.
 pub(super) struct ViewMut<'a> {
     pub(super) layout: Layout,
     pub(super) line: &'a mut [u64],
@@ -109,14 +111,14 @@ pub(super) struct ViewMut<'a> {
 }
 
 impl Layout {
-    /// The index and the head share a word of each line.
-    pub(super) const fn most_buckets(lines: u32) -> u32 {
+    /// Returns the largest number of buckets: index and head share one word per line.
+    pub(super) const fn max_buckets(lines: u32) -> u32 {
         64 * lines - 13
     }
 
-    /// The most slots with so many buckets and bits of a remainder, an extension for each line being
-    /// left.
-    pub(super) fn most_slots(lines: u32, b: u32, r: u32) -> u32 {
+    /// Returns the largest number of slots for `b` buckets and remainders of `r` bits that leaves
+    /// room for one extension per line.
+    pub(super) fn max_slots(lines: u32, b: u32, r: u32) -> u32 {
         let empty = Self { lines, b, s: 0, r };
         let room = empty.bits() - empty.first_slot() - lines * empty.entry();
         (room / (1 + empty.near())).min(64 * lines)
@@ -132,31 +134,31 @@ impl Layout {
         512 * self.lines
     }
 
-    /// Bits before the index.
+    /// Returns the number of bits before the index.
     #[inline(always)]
     fn head(&self) -> u32 {
         11 + self.lines
     }
 
-    /// Bits of an extension entry.
+    /// Returns the width of an extension entry.
     #[inline(always)]
     fn entry(&self) -> u32 {
         11 + self.lines
     }
 
-    /// Entries that the head can count.
+    /// Returns the largest number of entries that the head can count.
     #[inline(always)]
-    fn most_entries(&self) -> u32 {
+    fn max_entries(&self) -> u32 {
         16 * self.lines - 1
     }
 
-    /// Bits of a remainder in the line.
+    /// Returns the number of remainder bits in the line.
     #[inline(always)]
     pub(super) fn near(&self) -> u32 {
         if self.r <= WHOLE { self.r } else { NEAR }
     }
 
-    /// Bits of a remainder beside it.
+    /// Returns the number of remainder bits in the separate array.
     #[inline(always)]
     pub(super) fn far(&self) -> u32 {
         self.r - self.near()
@@ -167,32 +169,33 @@ impl Layout {
         self.head() + self.b + self.s
     }
 
-    /// Whether so many slots and entries fit.
+    /// Returns whether this number of slots and entries fits.
     #[inline(always)]
     fn fits(&self, slots: u32, entries: u32) -> bool {
         slots <= self.s
-            && entries <= self.most_entries()
+            && entries <= self.max_entries()
             && self.first_slot() + slots * self.near() + entries * self.entry() <= self.bits()
     }
 
-    /// Repairs that a bin of so many keys has room for on average.
+    /// Returns the average number of repairs that fit into a bin of `keys` keys.
     pub(super) fn repairs(&self, keys: f64) -> f64 {
         let free = f64::from(self.bits() - self.first_slot()) - keys * f64::from(self.near());
-        (free / f64::from(self.entry())).clamp(1.0, self.most_entries().into())
+        (free / f64::from(self.entry())).clamp(1.0, self.max_entries().into())
     }
 
-    /// How many of these prints, from the first on, fit; they are in the order of their buckets.
-    pub(super) fn fitting(&self, prints: &[Print]) -> usize {
+    /// Returns how many of the fingerprints, from the first on, fit. They must be in the order of
+    /// their buckets.
+    pub(super) fn fitting(&self, fingerprints: &[Fingerprint]) -> usize {
         let mut entries = 0;
-        let fits = |(slot, print): (usize, &Print)| {
-            entries += (print.len - self.r).div_ceil(CHUNK);
+        let fits = |(slot, fp): (usize, &Fingerprint)| {
+            entries += (fp.len - self.r).div_ceil(CHUNK);
             self.fits(slot as u32 + 1, entries)
         };
-        prints.iter().enumerate().map(fits).take_while(|fits| *fits).count()
+        fingerprints.iter().enumerate().map(fits).take_while(|fits| *fits).count()
     }
 }
 
-/// Marks of buckets or of slots: a word for each line of a bin.
+/// A bit for each bucket or slot: one word per line of a bin.
 #[derive(Clone, Copy)]
 struct Marks {
     two: bool,
@@ -211,7 +214,7 @@ impl Marks {
         Self { two, low: all as u64, high: (all >> 64) as u64 }
     }
 
-    /// Those from `at` on, at the lowest place.
+    /// Returns the marks from `at` on, shifted to bit 0.
     #[inline(always)]
     fn from(self, at: u32) -> u128 {
         if self.two { self.all() >> at } else { u128::from(self.low >> at) }
@@ -222,13 +225,13 @@ impl Marks {
         self.from(at) & 1 == 1
     }
 
-    /// The place after the last.
+    /// Returns the position after the last mark.
     #[inline(always)]
     fn end(self) -> u32 {
         if self.two { 128 - self.all().leading_zeros() } else { 64 - self.low.leading_zeros() }
     }
 
-    /// As [`Bits::rank`] for both words.
+    /// Returns the number of marks below `below`, like [`Bits::rank`].
     #[inline(always)]
     fn rank(self, bits: impl Bits, below: u32) -> u32 {
         if self.two && below >= 64 {
@@ -238,18 +241,18 @@ impl Marks {
         }
     }
 
-    /// As [`Bits::select`] for both words.
+    /// Returns the position of mark `n`, like [`Bits::select`].
     #[inline(always)]
     fn select(self, bits: impl Bits, n: u32) -> u32 {
         if self.two && n >= self.low.count_ones() {
-            // More than there are only in a damaged file.
+            // `n` is too large only in a damaged file.
             64 + bits.select(self.high, (n - self.low.count_ones()).min(63))
         } else {
             bits.select(self.low, n)
         }
     }
 
-    /// A mark more at `at`; those from there on move up.
+    /// Inserts a mark at `at`; later marks move up.
     #[inline(always)]
     fn insert(self, at: u32, mark: bool) -> Self {
         if self.two {
@@ -262,20 +265,20 @@ impl Marks {
         Self { low, ..self }
     }
 
-    /// Without the mark at `at`; those after it move down.
+    /// Removes the mark at `at`; later marks move down.
     fn remove(self, at: u32) -> Self {
         let below = (1u128 << at) - 1;
         Self::of(self.two, self.all() & below | self.all() >> 1 & !below)
     }
 }
 
-/// Bits that a line has for its hash function: epoch and salt.
+/// Returns the hash function of a bin: epoch and salt.
 #[inline(always)]
 pub(super) fn function(line: &[u64]) -> (u64, u64) {
     (line[0] & 1, line[0] >> 1 & SALT)
 }
 
-/// The last salt there is.
+/// The last salt.
 pub(super) const LAST_SALT: u64 = SALT;
 
 impl View<'_> {
@@ -284,12 +287,12 @@ impl View<'_> {
         self.layout.lines == 2
     }
 
-    /// Marks from a bit of the lines on.
+    /// Returns `count` marks from bit `from` of the lines on.
     #[inline(always)]
     fn marks(&self, from: u32, count: u32) -> Marks {
         let from = u64::from(from);
-        let low = get(self.line, from, count.min(64));
-        Marks { two: true, low, high: get(self.line, from + 64, count.saturating_sub(64)) }
+        let low = get_bits(self.line, from, count.min(64));
+        Marks { two: true, low, high: get_bits(self.line, from + 64, count.saturating_sub(64)) }
     }
 
     #[inline(always)]
@@ -308,12 +311,12 @@ impl View<'_> {
         if self.two() {
             return self.marks(from, s);
         }
-        // At most 63: the other shift is at least 1.
+        // `from` is at most 63, so the other shift is at least 1.
         let low = (self.line[0] >> from | self.line[1] << (64 - from)) & mask(s);
         Marks { two: false, low, high: 0 }
     }
 
-    /// Slots in use.
+    /// Returns the number of slots in use.
     #[inline(always)]
     pub(super) fn used(&self) -> u32 {
         self.ends().end()
@@ -321,28 +324,29 @@ impl View<'_> {
 
     #[inline(always)]
     fn extensions(&self) -> u32 {
-        (self.line[0] >> EXTENSIONS) as u32 & self.layout.most_entries()
+        (self.line[0] >> EXTENSIONS) as u32 & self.layout.max_entries()
     }
 
-    /// Whether some keys of this bin are not in it.
+    /// Returns whether some keys of this bin are in the overflow.
     #[inline(always)]
     pub(super) fn overflows(&self) -> bool {
         self.line[0] & OVERFLOW != 0
     }
 
-    /// The first of the buckets that keys outside may belong to: the last with a key in here.
+    /// Returns the first bucket that may have keys in the overflow: the last bucket with a key in
+    /// the bin.
     #[inline(always)]
     pub(super) fn last_bucket(&self) -> u32 {
         self.index().end().saturating_sub(1)
     }
 
-    /// Whether a key of this bucket may be outside.
+    /// Returns whether a key of this bucket may be in the overflow.
     #[inline(always)]
-    pub(super) fn may_be_outside(&self, bucket: u32) -> bool {
+    pub(super) fn may_overflow(&self, bucket: u32) -> bool {
         self.overflows() && self.index().from(bucket) <= 1
     }
 
-    /// That the counts agree: true of every bin but one from a damaged file.
+    /// Returns whether the counts agree. They do, except in a damaged file.
     #[inline(always)]
     pub(super) fn is_sound(&self) -> bool {
         let (used, entries) = (self.used(), self.extensions());
@@ -351,28 +355,29 @@ impl View<'_> {
             && (entries == 0 || (0..entries).all(|i| self.entry(i).0 < used))
     }
 
-    /// Entry `i`: its slot and its code.
+    /// Returns the slot and the code of extension entry `i`.
     #[inline(always)]
     fn entry(&self, i: u32) -> (u32, u32) {
         let width = self.layout.entry();
-        let entry = get(self.line, u64::from(self.layout.bits() - width * (i + 1)), width) as u32;
+        let entry =
+            get_bits(self.line, u64::from(self.layout.bits() - width * (i + 1)), width) as u32;
         (entry >> 6, entry & 63)
     }
 
-    /// The remainder in a slot.
+    /// Returns the bits of a slot's remainder that are in the line.
     #[inline(always)]
     fn near(&self, slot: u32) -> u64 {
         let near = self.layout.near();
-        get(self.line, u64::from(self.layout.first_slot() + slot * near), near)
+        get_bits(self.line, u64::from(self.layout.first_slot() + slot * near), near)
     }
 
     #[inline(always)]
     fn far(&self, slot: u32) -> u64 {
         let far = self.layout.far();
-        get(self.far, self.at + u64::from(slot * far), far)
+        get_bits(self.far, self.at + u64::from(slot * far), far)
     }
 
-    /// Slots of a bucket: from the first to before the second.
+    /// Returns the slots of a bucket, as start and end.
     #[inline(always)]
     fn run(&self, bits: impl Bits, bucket: u32) -> (u32, u32) {
         let index = self.index();
@@ -384,16 +389,16 @@ impl View<'_> {
         (start, (ends.select(bits, nth) + 1).min(self.layout.s))
     }
 
-    /// Whether the slot's remainder is that of the tail.
+    /// Returns whether the slot's remainder equals that of the tail.
     #[inline(always)]
-    fn is_remainder(&self, slot: u32, tail: u64) -> bool {
+    fn remainder_matches(&self, slot: u32, tail: u64) -> bool {
         let Layout { r, .. } = self.layout;
         let near = self.layout.near();
         self.near(slot) == tail >> (64 - near)
             && (near == r || self.far(slot) == tail >> (64 - r) & mask(r - near))
     }
 
-    /// What the slot's remainder is extended by: bits, left-aligned, and how many.
+    /// Returns the extension of a slot: its bits, left-aligned, and its length.
     fn extension(&self, slot: u32) -> (u64, u32) {
         let (mut bits, mut len) = (0, 0);
         for i in 0..self.extensions() {
@@ -407,14 +412,14 @@ impl View<'_> {
         (bits, len)
     }
 
-    /// Whether some slot stands for what falls there.
+    /// Returns whether some fingerprint in the bin matches the address.
     #[inline(always)]
-    pub(super) fn holds(&self, bits: impl Bits, spot: Spot) -> bool {
-        let (start, end) = self.run(bits, spot.bucket);
+    pub(super) fn contains(&self, bits: impl Bits, address: Address) -> bool {
+        let (start, end) = self.run(bits, address.bucket);
         let mut slot = start;
         while slot < end {
-            if self.is_remainder(slot, spot.tail)
-                && (self.extensions() == 0 || self.extended(slot, spot.tail).is_some())
+            if self.remainder_matches(slot, address.tail)
+                && (self.extensions() == 0 || self.extension_matches(slot, address.tail).is_some())
             {
                 return true;
             }
@@ -423,71 +428,73 @@ impl View<'_> {
         false
     }
 
-    /// Bits of extension of a slot whose remainder is that of the tail, if they are the tail's.
+    /// Returns the length of a slot's extension if it matches the tail. The remainder must match.
     #[cold]
-    fn extended(&self, slot: u32, tail: u64) -> Option<u32> {
+    fn extension_matches(&self, slot: u32, tail: u64) -> Option<u32> {
         let (bits, len) = self.extension(slot);
         let same = len == 0 || (bits ^ tail << self.layout.r) >> (64 - len) == 0;
         same.then_some(len)
     }
 
-    /// Whether a query must look at bits beside the line.
+    /// Returns whether a lookup reads bits outside the line.
     #[cfg(test)]
-    pub(super) fn looks_far(&self, bits: impl Bits, spot: Spot) -> bool {
-        let (start, end) = self.run(bits, spot.bucket);
-        (start..end).any(|slot| self.near(slot) == spot.tail >> (64 - self.layout.near()))
+    pub(super) fn reads_far(&self, bits: impl Bits, address: Address) -> bool {
+        let (start, end) = self.run(bits, address.bucket);
+        (start..end).any(|slot| self.near(slot) == address.tail >> (64 - self.layout.near()))
     }
 
-    /// Lines of the bin that a query looks at: head, index and ends are in the first.
+    /// Returns the number of lines that a lookup reads: head, index and ends are in the first.
     #[cfg(test)]
-    pub(super) fn lines(&self, bits: impl Bits, spot: Spot) -> u32 {
-        let (start, end) = self.run(bits, spot.bucket);
+    pub(super) fn lines(&self, bits: impl Bits, address: Address) -> u32 {
+        let (start, end) = self.run(bits, address.bucket);
         let past = |slot: u32| self.layout.first_slot() + (slot + 1) * self.layout.near() > 512;
         let second = (start..end).any(past) || self.extensions() > 0;
         1 + u32::from(self.layout.lines == 2 && second)
     }
 
-    /// The slot that stands for what falls there with the most bits, and how many.
-    pub(super) fn longest(&self, bits: impl Bits, spot: Spot) -> Option<(u32, u32)> {
-        let (start, end) = self.run(bits, spot.bucket);
+    /// Returns the slot and length of the longest fingerprint that matches the address.
+    pub(super) fn longest_match(&self, bits: impl Bits, address: Address) -> Option<(u32, u32)> {
+        let (start, end) = self.run(bits, address.bucket);
         (start..end)
-            .filter(|slot| self.is_remainder(*slot, spot.tail))
-            .filter_map(|slot| Some((slot, self.layout.r + self.extended(slot, spot.tail)?)))
+            .filter(|slot| self.remainder_matches(*slot, address.tail))
+            .filter_map(|slot| {
+                Some((slot, self.layout.r + self.extension_matches(slot, address.tail)?))
+            })
             .max_by_key(|(_, len)| *len)
     }
 
-    /// The print in a slot of a bucket.
-    fn print(&self, bucket: u32, slot: u32) -> Print {
+    /// Returns the fingerprint in a slot of a bucket.
+    fn fingerprint(&self, bucket: u32, slot: u32) -> Fingerprint {
         let Layout { r, .. } = self.layout;
         let near = self.layout.near();
         let far = if near == r { 0 } else { self.far(slot) << (64 - r) };
         let (bits, len) = self.extension(slot);
-        // A damaged file may say more bits than there are.
+        // A damaged file may state too many bits.
         let len = len.min(TAIL - r);
         let tail = self.near(slot) << (64 - near) | far | bits >> r;
-        Print { bucket, tail: tail & !mask(64 - r - len), len: r + len }
+        Fingerprint { bucket, tail: tail & !mask(64 - r - len), len: r + len }
     }
 
-    /// The print in the last slot in use.
-    pub(super) fn last(&self) -> Option<Print> {
+    /// Returns the fingerprint in the last slot in use.
+    pub(super) fn last(&self) -> Option<Fingerprint> {
         let last = self.used().checked_sub(1)?;
-        Some(self.print(self.last_bucket(), last))
+        Some(self.fingerprint(self.last_bucket(), last))
     }
 
-    /// All prints, in the order of their slots.
-    pub(super) fn prints(&self, into: &mut Vec<Print>) {
+    /// Appends all fingerprints, in the order of their slots.
+    pub(super) fn fingerprints(&self, into: &mut Vec<Fingerprint>) {
         let (mut index, ends) = (self.index().all(), self.ends());
         for slot in 0..self.used() {
             // A damaged file may have more ends than buckets.
             let bucket = if index == 0 { self.last_bucket() } else { index.trailing_zeros() };
-            into.push(self.print(bucket, slot));
+            into.push(self.fingerprint(bucket, slot));
             if ends.has(slot) {
                 index &= index.wrapping_sub(1);
             }
         }
     }
 
-    /// What no bin could hold.
+    /// Returns a description of what is invalid, if anything.
     pub(super) fn fault(&self) -> Option<&'static str> {
         if !self.is_sound() {
             return Some("a bin's counts do not agree");
@@ -500,11 +507,11 @@ impl View<'_> {
         let zero = |words: &[u64], from: u64, count: u32| {
             (0..count)
                 .step_by(32)
-                .all(|i| get(words, from + u64::from(i), (count - i).min(32)) == 0)
+                .all(|i| get_bits(words, from + u64::from(i), (count - i).min(32)) == 0)
         };
         let idle = self.at + u64::from(used * far);
         if !zero(self.line, free, free_bits) || !zero(self.far, idle, (s - used) * far) {
-            return Some("a slot that is not in use is not zero");
+            return Some("an unused slot is not zero");
         }
         let codes = (0..entries).all(|i| {
             let (slot, code) = self.entry(i);
@@ -515,7 +522,7 @@ impl View<'_> {
         });
         let long = (0..used).any(|slot| r + self.extension(slot).1 > TAIL);
         if !codes || long {
-            return Some("a bin's extensions are not what they must be");
+            return Some("an extension of a bin is invalid");
         }
         None
     }
@@ -531,13 +538,13 @@ impl ViewMut<'_> {
     fn set_ends(&mut self, ends: Marks) {
         let Layout { b, s, .. } = self.layout;
         let from = u64::from(self.layout.head() + b);
-        put(self.line, from, s.min(64), ends.low);
+        set_bits(self.line, from, s.min(64), ends.low);
         if ends.two {
-            put(self.line, from + 64, s.saturating_sub(64), ends.high);
+            set_bits(self.line, from + 64, s.saturating_sub(64), ends.high);
         }
     }
 
-    /// Says whether a bucket has slots.
+    /// Sets whether a bucket has slots.
     #[inline(always)]
     fn set_bucket(&mut self, bucket: u32, has: bool) {
         let bit = self.layout.head() + bucket;
@@ -558,44 +565,45 @@ impl ViewMut<'_> {
     }
 
     fn set_extensions(&mut self, count: u32) {
-        let counts = u64::from(self.layout.most_entries());
+        let counts = u64::from(self.layout.max_entries());
         self.line[0] = self.line[0] & !(counts << EXTENSIONS) | u64::from(count) << EXTENSIONS;
     }
 
-    /// Whether there is room for one more print without an extension.
+    /// Returns whether there is room for another fingerprint without an extension.
     #[inline(always)]
     pub(super) fn has_room(&self) -> bool {
         let view = self.view();
         self.layout.fits(view.used() + 1, view.extensions())
     }
 
-    /// Puts a print without an extension before the others of its bucket; there is room.
+    /// Inserts a fingerprint without an extension before the others of its bucket. There must be
+    /// room.
     #[inline(always)]
-    pub(super) fn insert(&mut self, bits: impl Bits, spot: Spot) {
+    pub(super) fn insert(&mut self, bits: impl Bits, address: Address) {
         let Layout { r, .. } = self.layout;
         let (near, far) = (self.layout.near(), self.layout.far());
         let view = self.view();
         let (index, ends, used) = (view.index(), view.ends(), view.used());
-        let nth = index.rank(bits, spot.bucket);
+        let nth = index.rank(bits, address.bucket);
         let slot = if nth == 0 { 0 } else { (ends.select(bits, nth - 1) + 1).min(used) };
-        let new = !index.has(spot.bucket);
-        self.set_bucket(spot.bucket, true);
+        let new = !index.has(address.bucket);
+        self.set_bucket(address.bucket, true);
         self.set_ends(ends.insert(slot, new));
         let first = u64::from(self.layout.first_slot());
         let (from, to) = (first + u64::from(slot * near), first + u64::from(used * near));
         shift_up(self.line, from, to, near);
-        put(self.line, from, near, spot.tail >> (64 - near));
+        set_bits(self.line, from, near, address.tail >> (64 - near));
         if far > 0 {
             let (from, to) = (self.at + u64::from(slot * far), self.at + u64::from(used * far));
             shift_up(self.far, from, to, far);
-            put(self.far, from, far, spot.tail >> (64 - r) & mask(far));
+            set_bits(self.far, from, far, address.tail >> (64 - r) & mask(far));
         }
         if self.view().extensions() > 0 {
             self.renumber(slot, 1);
         }
     }
 
-    /// Entries of slots from `from` on are those of the slot after, or before.
+    /// Adds `by` to the slot numbers from `from` on in the extension entries.
     #[cold]
     fn renumber(&mut self, from: u32, by: i32) {
         for i in 0..self.view().extensions() {
@@ -610,17 +618,17 @@ impl ViewMut<'_> {
     fn set_entry(&mut self, i: u32, slot: u32, code: u32) {
         let width = self.layout.entry();
         let at = self.layout.bits() - width * (i + 1);
-        put(self.line, u64::from(at), width, u64::from(slot << 6 | code));
+        set_bits(self.line, u64::from(at), width, u64::from(slot << 6 | code));
     }
 
-    /// Takes the print in `slot`, of bucket `bucket`, out.
+    /// Removes the fingerprint in slot `slot` of bucket `bucket`.
     pub(super) fn remove(&mut self, bits: impl Bits, bucket: u32, slot: u32) {
         let (near, far) = (self.layout.near(), self.layout.far());
         let view = self.view();
         let (ends, used) = (view.ends(), view.used());
         let (start, end) = view.run(bits, bucket);
         if slot < start || slot >= end {
-            return; // in a damaged file only
+            return; // only in a damaged file
         }
         let mut ends = ends;
         if end - start == 1 {
@@ -637,14 +645,14 @@ impl ViewMut<'_> {
             shift_down(self.far, at(slot + 1, self.at), at(used, self.at), far);
         }
         if self.view().extensions() > 0 {
-            self.drop_entries(slot);
+            self.remove_entries(slot);
             self.renumber(slot, -1);
         }
     }
 
-    /// Takes the entries of a slot out; those after them move up.
+    /// Removes the extension entries of a slot; later entries move up.
     #[cold]
-    fn drop_entries(&mut self, slot: u32) {
+    fn remove_entries(&mut self, slot: u32) {
         let (count, mut kept) = (self.view().extensions(), 0);
         for i in 0..count {
             let (of, code) = self.view().entry(i);
@@ -657,29 +665,34 @@ impl ViewMut<'_> {
         self.set_extensions(kept);
     }
 
-    /// Empties the bin and fills it with these prints, which fit and are in the order of their
-    /// buckets. The hash function stays, and whether keys are outside.
-    pub(super) fn fill(&mut self, prints: &[Print]) {
+    /// Replaces the contents of the bin by these fingerprints, which must fit and be in the order
+    /// of their buckets. The hash function and the overflow bit stay.
+    pub(super) fn fill(&mut self, fingerprints: &[Fingerprint]) {
         let Layout { s, r, .. } = self.layout;
         let (near, far) = (self.layout.near(), self.layout.far());
         let head = self.line[0] & mask(EXTENSIONS);
         self.line.fill(0);
         self.line[0] = head;
         for slot in 0..s {
-            put(self.far, self.at + u64::from(slot * far), far, 0);
+            set_bits(self.far, self.at + u64::from(slot * far), far, 0);
         }
         let (mut ends, mut entries) = (0u128, 0);
         let first = u64::from(self.layout.first_slot());
-        for (slot, print) in (0..).zip(prints) {
-            self.set_bucket(print.bucket, true);
-            if prints.get(slot as usize + 1).is_none_or(|next| next.bucket != print.bucket) {
+        for (slot, fp) in (0..).zip(fingerprints) {
+            self.set_bucket(fp.bucket, true);
+            if fingerprints.get(slot as usize + 1).is_none_or(|next| next.bucket != fp.bucket) {
                 ends |= 1 << slot;
             }
-            put(self.line, first + u64::from(slot * near), near, print.tail >> (64 - near));
-            put(self.far, self.at + u64::from(slot * far), far, print.tail >> (64 - r) & mask(far));
-            for at in (r..print.len).step_by(CHUNK as usize) {
-                let more = (print.len - at).min(CHUNK);
-                let bits = print.tail << at >> (64 - more);
+            set_bits(self.line, first + u64::from(slot * near), near, fp.tail >> (64 - near));
+            set_bits(
+                self.far,
+                self.at + u64::from(slot * far),
+                far,
+                fp.tail >> (64 - r) & mask(far),
+            );
+            for at in (r..fp.len).step_by(CHUNK as usize) {
+                let more = (fp.len - at).min(CHUNK);
+                let bits = fp.tail << at >> (64 - more);
                 self.set_entry(entries, slot, 1 << more | bits as u32);
                 entries += 1;
             }
@@ -689,9 +702,9 @@ impl ViewMut<'_> {
     }
 }
 
-/// `width` bits from `bit` on, of which there are at most 64; none are zero.
+/// Returns the `width` bits from `bit` on, at most 64; for a width of 0 returns 0.
 #[inline(always)]
-pub(super) fn get(words: &[u64], bit: u64, width: u32) -> u64 {
+pub(super) fn get_bits(words: &[u64], bit: u64, width: u32) -> u64 {
     if width == 0 {
         return 0;
     }
@@ -701,9 +714,9 @@ pub(super) fn get(words: &[u64], bit: u64, width: u32) -> u64 {
     value & mask(width)
 }
 
-/// Sets the `width` bits from `bit` on to those of `value`.
+/// Sets the `width` bits from `bit` on to the low bits of `value`.
 #[inline(always)]
-pub(super) fn put(words: &mut [u64], bit: u64, width: u32, value: u64) {
+pub(super) fn set_bits(words: &mut [u64], bit: u64, width: u32, value: u64) {
     if width == 0 {
         return;
     }
@@ -716,7 +729,7 @@ pub(super) fn put(words: &mut [u64], bit: u64, width: u32, value: u64) {
     }
 }
 
-/// Moves the bits `from..to` up by `by` places, less than 64.
+/// Moves the bits `from..to` up by `by` positions, fewer than 64.
 #[inline(always)]
 fn shift_up(words: &mut [u64], from: u64, to: u64, by: u32) {
     if from >= to {
@@ -737,7 +750,7 @@ fn shift_up(words: &mut [u64], from: u64, to: u64, by: u32) {
     }
 }
 
-/// Moves the bits `from..to` down by `by` places, less than 64, and clears what they leave.
+/// Moves the bits `from..to` down by `by` positions, fewer than 64, and clears the vacated bits.
 #[inline(always)]
 fn shift_down(words: &mut [u64], from: u64, to: u64, by: u32) {
     let (low, high) = (from - u64::from(by), to.max(from) - u64::from(by));
@@ -755,5 +768,5 @@ fn shift_down(words: &mut [u64], from: u64, to: u64, by: u32) {
             words[word] = words[word] & keep | (words[word] >> by | above) & !keep;
         }
     }
-    put(words, high, by, 0);
+    set_bits(words, high, by, 0);
 }

@@ -1,89 +1,96 @@
-//! Moving to a table of another size, bin after bin, while the filter is in use.
+//! Resizing: bins move to a table of another size one by one while the filter is in use.
 //!
 //! ```text
 //!  hi      0 ─────────────────── the next bin to move ───────────── 2^64
-//!  old     │  moved: not asked    │  bin  │  bin  │  bin  │  bin     │
+//!  old     │  moved, now empty    │  bin  │  bin  │  bin  │  bin     │
 //!  new     │ bin │ bin │ bin │ bin │ …                                │
 //! ```
 //!
-//! Bins of both tables are in the order of the hashes, so what has moved is a range of them, and a
-//! hash tells which table to ask.
+//! The bins of both tables are in the order of the hashes, so the moved keys are a range of hashes,
+//! and the hash of a key decides which table holds it.
 
 use std::borrow::Cow;
 
-use super::yard::Yard;
+use super::table::Table;
 use super::{Broom, BroomShape};
 use crate::error::Error;
 use crate::hash::KeyHash;
 
-/// The way to another table.
+/// A resize in progress.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Move {
-    pub(super) to: Yard,
+pub(super) struct Migration {
+    pub(super) to: Table,
     /// The first bin that has not moved.
     pub(super) next: u64,
 }
 
-impl Move {
+impl Migration {
     #[inline(always)]
-    pub(super) fn has_moved(&self, from: &Yard, key: KeyHash) -> bool {
+    pub(super) fn has_moved(&self, from: &Table, key: KeyHash) -> bool {
         from.bin(key) < self.next
     }
 }
 
 impl Broom {
-    /// Begins to move to another shape. From now on a bin is due at any time: every call of
-    /// [`renew`](crate::Adapt::renew) moves one, and the last one frees the old table. Until then
-    /// both are in memory. The filter is used as always; it is for the new shape's number of keys
-    /// at once, but should be moved before it has many more than the old one's.
+    /// Begins to move to another shape. From now on a bin is always due: every call of
+    /// [`renew`](crate::Adapt::renew) moves one bin, and the last call frees the old table. Until
+    /// then both tables are in memory. The filter can be used meanwhile; its capacity is that of
+    /// the new shape at once, but the move should finish before it holds many more keys than the
+    /// old capacity.
+    ///
+    /// # Errors
+    /// [`Error::Capacity`] if the filter holds more keys than the new capacity,
+    /// [`Error::Infeasible`] if a resize is in progress, [`Error::Memory`] if the new table cannot
+    /// be allocated.
     pub fn resize(&mut self, shape: BroomShape) -> Result<(), Error> {
         if self.len > shape.keys {
             return Err(Error::Capacity { capacity: shape.keys });
         }
         if self.moving.is_some() {
-            return Err(Error::Infeasible { why: "the filter is being moved already" });
+            return Err(Error::Infeasible { why: "a resize is already in progress" });
         }
-        // Functions that the old table has not had.
-        let epoch = self.yard.sweep().epoch.wrapping_add(2);
-        self.moving = Some(Box::new(Move { to: Yard::new(shape, epoch)?, next: 0 }));
+        // Hash functions that the old table has not used.
+        let epoch = self.table.sweep().epoch.wrapping_add(2);
+        self.moving = Some(Box::new(Migration { to: Table::new(shape, epoch)?, next: 0 }));
         Ok(())
     }
 
-    /// Whether it is being moved to another shape.
+    /// Returns whether a resize is in progress.
     pub fn is_moving(&self) -> bool {
         self.moving.is_some()
     }
 
-    /// The members that are in the same table as a key. A new bin may have a range of which only a
-    /// part has moved: what has not is in no bin of the new table yet.
+    /// Returns the members that are in the same table as `key`. Of the range of a bin in the new
+    /// table only a part may have moved; the other members are still in the old table.
     pub(super) fn in_table_of<'a>(
         &self,
         key: KeyHash,
         members: &'a [KeyHash],
     ) -> Cow<'a, [KeyHash]> {
         match &self.moving {
-            Some(moving) if moving.has_moved(&self.yard, key) => {
-                let moved = members.iter().filter(|key| moving.has_moved(&self.yard, **key));
+            Some(moving) if moving.has_moved(&self.table, key) => {
+                let moved = members.iter().filter(|key| moving.has_moved(&self.table, **key));
                 moved.copied().collect()
             }
             _ => members.into(),
         }
     }
 
-    /// Moves the next bin, of whose range these are the members. How many prints there are more.
+    /// Moves the next bin, given the members of its range, and returns the change of the number of
+    /// fingerprints.
     pub(super) fn move_next(&mut self, members: &[KeyHash]) -> i64 {
         let Some(moving) = &mut self.moving else { return 0 };
         let bin = moving.next;
         let ours: Vec<KeyHash> =
-            members.iter().copied().filter(|key| self.yard.bin(*key) == bin).collect();
-        let had = self.yard.gather(bin).len() as i64;
+            members.iter().copied().filter(|key| self.table.bin(*key) == bin).collect();
+        let had = self.table.gather(bin).len() as i64;
         moving.to.insert_all(&ours);
-        self.yard.clear(bin);
+        self.table.clear(bin);
         moving.next += 1;
-        if moving.next == self.yard.shape.bins
+        if moving.next == self.table.shape.bins
             && let Some(moving) = self.moving.take()
         {
-            self.yard = moving.to;
+            self.table = moving.to;
         }
         ours.len() as i64 - had
     }

@@ -1,4 +1,4 @@
-use super::bin::{CHUNK, Print, Spot, TAIL, View, ViewMut};
+use super::bin::{Address, CHUNK, Fingerprint, TAIL, View, ViewMut};
 use super::*;
 use crate::hash::{HashId, Key, KeyHasher};
 use crate::shape::Goal;
@@ -24,7 +24,7 @@ impl Random {
     }
 }
 
-/// Lines of a bin, buckets, bits of a remainder.
+/// Lines per bin, buckets and remainder bits.
 const LAYOUTS: [(u32, u32, u32); 18] = [
     (1, 16, 1),
     (1, 51, 2),
@@ -47,57 +47,58 @@ const LAYOUTS: [(u32, u32, u32); 18] = [
 ];
 
 fn layout((lines, b, r): (u32, u32, u32)) -> Layout {
-    Layout { lines, b, s: Layout::most_slots(lines, b, r), r }
+    Layout { lines, b, s: Layout::max_slots(lines, b, r), r }
 }
 
-/// The shape with bins of so many lines.
+/// Returns the planned shape with bins of `lines` lines.
 fn fit(lines: u32, keys: u64, fpr: f64) -> BroomShape {
     let mut settings = Settings::default();
     settings.set(LINES.name, lines);
     crate::shape::solve(Goal::KeysFpr { keys, fpr }, &settings).unwrap()
 }
 
-/// A shape of one bin.
+/// Returns a shape of one bin.
 fn one_bin(b: u32, s: u32, r: u32, keys: u64) -> BroomShape {
     BroomShape::new(1, Layout { lines: 1, b, s, r }, 1, 4, keys).unwrap()
 }
 
-/// Prints inside a line against a list of them.
+/// Compares a bin with a list of fingerprints.
 #[test]
-fn a_bin_is_a_list_of_prints() {
+fn a_bin_agrees_with_a_list_of_fingerprints() {
     let mut random = Random(1);
     for pair in LAYOUTS {
         let layout = layout(pair);
         let (mut line, mut far) = (vec![0; layout.words()], vec![0; 100]);
         let at = 77;
-        let mut model: Vec<Print> = Vec::new();
+        let mut model: Vec<Fingerprint> = Vec::new();
         let read = |line: &[u64], far: &[u64]| {
             let view = View { layout, line, far, at };
             assert_eq!(view.fault(), None);
-            let mut prints = Vec::new();
-            view.prints(&mut prints);
-            prints
+            let mut fingerprints = Vec::new();
+            view.fingerprints(&mut fingerprints);
+            fingerprints
         };
         for step in 0..30_000 {
-            // Few tails, so that prints are prefixes of each other.
+            // Few tails, so that fingerprints are prefixes of each other.
             let tail = mix(random.below(12)) & !tamis_bits::packed::mask(64 - TAIL);
-            let spot = Spot { bucket: random.below(layout.b.into()) as u32, tail };
+            let address = Address { bucket: random.below(layout.b.into()) as u32, tail };
             let view = View { layout, line: &line, far: &far, at };
-            let longest = model.iter().filter(|print| print.matches(spot)).map(|p| p.len).max();
-            assert_eq!(view.holds(Portable, spot), longest.is_some());
-            assert_eq!(view.longest(Portable, spot).map(|(_, len)| len), longest);
+            let longest = model.iter().filter(|fp| fp.matches(address)).map(|p| p.len).max();
+            assert_eq!(view.contains(Portable, address), longest.is_some());
+            assert_eq!(view.longest_match(Portable, address).map(|(_, len)| len), longest);
             assert_eq!(view.used() as usize, model.len());
             let mut edit = ViewMut { layout, line: &mut line, far: &mut far, at };
             match random.below(8) {
                 0..4 if edit.has_room() => {
-                    edit.insert(Portable, spot);
-                    let before = model.iter().position(|p| p.bucket >= spot.bucket);
-                    model.insert(before.unwrap_or(model.len()), Print::new(spot, layout.r));
+                    edit.insert(Portable, address);
+                    let before = model.iter().position(|p| p.bucket >= address.bucket);
+                    model
+                        .insert(before.unwrap_or(model.len()), Fingerprint::new(address, layout.r));
                 }
                 4..6 => {
-                    if let Some((slot, len)) = edit.view().longest(Portable, spot) {
-                        assert_eq!(model[slot as usize], Print::new(spot, len));
-                        edit.remove(Portable, spot.bucket, slot);
+                    if let Some((slot, len)) = edit.view().longest_match(Portable, address) {
+                        assert_eq!(model[slot as usize], Fingerprint::new(address, len));
+                        edit.remove(Portable, address.bucket, slot);
                         model.remove(slot as usize);
                     }
                 }
@@ -106,8 +107,8 @@ fn a_bin_is_a_list_of_prints() {
                     let mut longer = model.clone();
                     let more = random.below(2 * u64::from(CHUNK) + 2) as u32;
                     let len = (model[at].len + more).min(TAIL);
-                    longer[at] = Print::new(
-                        Spot { bucket: model[at].bucket, tail: mix(random.below(12)) },
+                    longer[at] = Fingerprint::new(
+                        Address { bucket: model[at].bucket, tail: mix(random.below(12)) },
                         len,
                     );
                     longer[at].tail = longer[at].tail
@@ -130,16 +131,16 @@ fn a_bin_is_a_list_of_prints() {
     }
 }
 
-/// Members, each as often as it is in, in the order of their hashes.
+/// A multiset of members in the order of their hashes.
 #[derive(Default)]
 struct Store(BTreeMap<(u64, u64), usize>);
 
 impl Store {
-    fn put(&mut self, key: KeyHash) {
+    fn insert(&mut self, key: KeyHash) {
         *self.0.entry((key.hi, key.lo)).or_default() += 1;
     }
 
-    fn take(&mut self, key: KeyHash) -> bool {
+    fn remove(&mut self, key: KeyHash) -> bool {
         let Some(count) = self.0.get_mut(&(key.hi, key.lo)) else { return false };
         *count -= 1;
         if *count == 0 {
@@ -148,7 +149,7 @@ impl Store {
         true
     }
 
-    fn has(&self, key: KeyHash) -> bool {
+    fn contains(&self, key: KeyHash) -> bool {
         self.0.contains_key(&(key.hi, key.lo))
     }
 
@@ -162,14 +163,14 @@ impl Store {
     }
 }
 
-/// Everything at once in tables of a few bins with remainders of a few bits, so that prints
-/// collide, overflow, spill, are extended and salted all the time.
+/// Mixes all operations in tables of a few bins with short remainders, so that fingerprints often
+/// collide, overflow, spill and are extended, and bins are often rehashed.
 #[test]
 fn random_operations_with_repairs_and_sweeps_and_moves() {
     for (round, which) in (0..LAYOUTS.len()).chain([9, 13, 14, 0, 3, 4]).enumerate() {
         let mut random = Random(round as u64);
         let mut layout = layout(LAYOUTS[which]);
-        // Most of them with few slots.
+        // Most rounds have few slots.
         layout.s = layout.s.min(if round % 3 == 0 { 128 } else { 9 });
         let Layout { lines, b, s, r } = layout;
         let bins = [1, 2, 7, 30][round % 4];
@@ -177,7 +178,7 @@ fn random_operations_with_repairs_and_sweeps_and_moves() {
         let shape = BroomShape::new(bins, layout, 1, 4, keys).unwrap();
         let mut filter = Broom::new(shape.clone()).unwrap();
         let mut store = Store::default();
-        // Few different low halves make whole bins collide.
+        // Few distinct low halves make whole bins collide.
         let key = |random: &mut Random| {
             let word = mix(random.below(keys * 3));
             KeyHash { hi: word, lo: if word.is_multiple_of(3) { word % 64 } else { mix(word) } }
@@ -187,30 +188,30 @@ fn random_operations_with_repairs_and_sweeps_and_moves() {
             let x = key(&mut random);
             match random.below(100) {
                 0..40 => match filter.insert(x) {
-                    Ok(()) => store.put(x),
+                    Ok(()) => store.insert(x),
                     Err(Full { .. }) => assert_eq!(filter.len(), filter.shape().keys),
                 },
                 40..65 => {
-                    if store.take(x) {
+                    if store.remove(x) {
                         assert!(filter.remove(x));
                     }
                 }
                 65..98 => {
                     let yes = filter.contains(x);
-                    if yes && !store.has(x) {
+                    if yes && !store.contains(x) {
                         let repair = filter.adapt(x, &store.members(filter.suspects(x)));
                         repairs[repair as usize] += 1;
                         assert_eq!(filter.contains(x), repair == Repair::Impossible);
                         assert_eq!(filter.len(), store.all().len() as u64);
                     }
-                    assert!(yes || !store.has(x));
+                    assert!(yes || !store.contains(x));
                 }
                 98 if step % 37 == 0 && !filter.is_moving() => {
                     let bins = 1 + random.below(40);
-                    // Bins of the other size as well.
+                    // The other bin size as well.
                     let lines = if random.below(2) == 0 { lines } else { 3 - lines };
-                    let b = b.min(Layout::most_buckets(lines));
-                    let s = s.min(Layout::most_slots(lines, b, r));
+                    let b = b.min(Layout::max_buckets(lines));
+                    let s = s.min(Layout::max_slots(lines, b, r));
                     let layout = Layout { lines, b, s, r };
                     let other = BroomShape::new(bins, layout, 2, 4, keys.max(filter.len()));
                     filter.resize(other.unwrap()).unwrap();
@@ -225,7 +226,7 @@ fn random_operations_with_repairs_and_sweeps_and_moves() {
             if step % 64 == 0 {
                 filter.validate().unwrap();
                 assert_eq!(filter.len(), store.all().len() as u64);
-                assert!(store.all().iter().all(|key| filter.contains(*key)), "a member is denied");
+                assert!(store.all().iter().all(|key| filter.contains(*key)), "a false negative");
             }
         }
         assert!(repairs[Repair::Extended as usize] > 0 || r > 5, "{layout:?} {repairs:?}");
@@ -238,12 +239,12 @@ fn random_operations_with_repairs_and_sweeps_and_moves() {
     }
 }
 
-/// Strangers once repaired stay denied until their bin is rehashed or a key is put in.
+/// Repaired false positives stay rejected until their bin is rehashed or a key is inserted.
 #[test]
-fn what_was_told_apart_stays_apart() {
+fn repaired_false_positives_stay_rejected() {
     let members = hashes(5, 0..2000);
     let mut store = Store::default();
-    members.iter().for_each(|key| store.put(*key));
+    members.iter().for_each(|key| store.insert(*key));
     for lines in [1, 2] {
         let mut filter = Broom::build(fit(lines, 2000, 0.05), &members[..]).unwrap();
         let mut repaired: Vec<KeyHash> = Vec::new();
@@ -261,22 +262,22 @@ fn what_was_told_apart_stays_apart() {
     }
 }
 
-/// Strangers asked for again and again: all denied in the end if they are half of the working set,
-/// and if they are four times as many still no more than the rate allows.
+/// Non-members that are queried repeatedly are all rejected in the end if they are half of the
+/// working set; if they are four times as many, the rate still holds.
 #[test]
-fn a_working_set_is_learnt() {
+fn a_working_set_is_learned() {
     let members = hashes(12, 0..2000);
     let mut store = Store::default();
-    members.iter().for_each(|key| store.put(*key));
-    for (lines, part, most) in [(1, 0.5, 0.005), (1, 4.0, 1.0), (2, 0.5, 0.005), (2, 4.0, 1.0)] {
+    members.iter().for_each(|key| store.insert(*key));
+    for (lines, part, max) in [(1, 0.5, 0.005), (1, 4.0, 1.0), (2, 0.5, 0.005), (2, 4.0, 1.0)] {
         let shape = fit(lines, 2000, 0.035);
         let mut filter = Broom::build(shape.clone(), &members[..]).unwrap();
         let count = (filter.working_set() * part) as u64;
-        let strangers = hashes(12, 1 << 40..(1 << 40) + count);
+        let non_members = hashes(12, 1 << 40..(1 << 40) + count);
         let mut passed = 0;
         for _ in 0..12 {
             passed = 0;
-            for x in &strangers {
+            for x in &non_members {
                 if filter.contains(*x) {
                     passed += 1;
                     filter.adapt(*x, &store.members(filter.suspects(*x)));
@@ -287,20 +288,20 @@ fn a_working_set_is_learnt() {
             }
         }
         let share = f64::from(passed) / count as f64 / shape.fpr_at(2000);
-        println!("{lines}: {count} strangers, in the end {share:.3} of the rate");
-        assert!(share <= most, "{part} of the working set: {share} of the rate");
+        println!("{lines}: {count} non-members, in the end {share:.3} of the rate");
+        assert!(share <= max, "{part} of the working set: {share} of the rate");
     }
 }
 
-/// Lemma 5: after as many false positives as there are keys every key is under another function;
-/// here two are swept for each, so half as many do.
+/// Lemma 5: after as many false positives as there are keys, every key is under another function.
+/// Here two keys are swept for each false positive, so half as many suffice.
 #[test]
 fn a_sweep_takes_as_many_false_positives_as_half_the_keys() {
     let members = hashes(6, 0..3000);
     for lines in [1, 2] {
         let mut filter = Broom::build(fit(lines, 3000, 1.0 / 16.0), &members[..]).unwrap();
         let mut store = Store::default();
-        members.iter().for_each(|key| store.put(*key));
+        members.iter().for_each(|key| store.insert(*key));
         let (mut found, mut ends) = (0u64, Vec::new());
         for x in 1 << 40.. {
             let x = hashes(6, x..x + 1)[0];
@@ -322,7 +323,7 @@ fn a_sweep_takes_as_many_false_positives_as_half_the_keys() {
         filter.validate().unwrap();
         assert!(members.iter().all(|key| filter.contains(*key)));
         for (sweep, end) in (1..).zip(ends) {
-            // Keys outside of their bins are not paid for.
+            // Keys in the overflow are not counted.
             assert!(
                 (1430 * sweep..=1501 * sweep).contains(&end),
                 "sweep {sweep} ended after {end}"
@@ -331,15 +332,15 @@ fn a_sweep_takes_as_many_false_positives_as_half_the_keys() {
     }
 }
 
-/// A bin that has no salt left goes to the next epoch, and then waits for the sweep.
+/// A bin without another salt moves to the next epoch, and then waits for the sweep.
 #[test]
-fn salts_run_out_without_harm() {
+fn salts_can_run_out() {
     let members = hashes(7, 0..40);
     let shape = one_bin(20, 40, 2, 40);
     let mut filter = Broom::build(shape, &members[..]).unwrap();
     let mut outcomes = [0u32; 4];
     for x in hashes(7, 1 << 40..(1 << 40) + 20_000) {
-        // Members are never denied, nor is it ever swept.
+        // No false negatives, and no sweep.
         if filter.contains(x) {
             outcomes[filter.adapt(x, &members) as usize] += 1;
             assert!(members.iter().all(|key| filter.contains(*key)));
@@ -353,9 +354,9 @@ fn salts_run_out_without_harm() {
     assert!(members.iter().all(|key| filter.contains(*key)));
 }
 
-/// Nothing tells apart what has the same bits.
+/// Keys with the same low half cannot be separated.
 #[test]
-fn twins_cannot_be_told_apart() {
+fn equal_low_halves_cannot_be_separated() {
     let members = [KeyHash { hi: 5, lo: 7 }];
     let mut filter = Broom::build(BroomShape::fit(10, 0.01).unwrap(), &members[..]).unwrap();
     assert_eq!(filter.adapt(KeyHash { hi: 6, lo: 7 }, &members), Repair::Impossible);
@@ -363,17 +364,17 @@ fn twins_cannot_be_told_apart() {
     assert!(filter.contains(members[0]));
 }
 
-/// What is no member any more is dropped, and what was missing is put in.
+/// A renewal drops keys that are no longer members and adds missing ones.
 #[test]
-fn a_repair_mends_what_the_filter_holds() {
+fn renewal_replaces_the_fingerprints_of_a_bin() {
     let members = hashes(8, 0..40);
     let shape = one_bin(20, 45, 2, 45);
     let mut filter = Broom::build(shape, &members[..]).unwrap();
     let x = (100..).map(|x| hashes(8, x..x + 1)[0]).find(|x| filter.contains(*x)).unwrap();
     filter.adapt(x, &members[..39]);
-    let mut sweep = filter.yard.sweep();
+    let mut sweep = filter.table.sweep();
     sweep.credit = 100;
-    filter.yard.set_sweep(sweep);
+    filter.table.set_sweep(sweep);
     filter.renew(&members[..39]);
     assert_eq!(filter.len(), 39);
     filter.renew(&members);
@@ -382,7 +383,7 @@ fn a_repair_mends_what_the_filter_holds() {
     filter.validate().unwrap();
 }
 
-/// A million copies of one key are no more work than so many keys.
+/// 10^6 copies of one key take no more work than 10^6 keys.
 #[test]
 fn copies_are_counted() {
     let key = hashes(9, 0..1)[0];
@@ -395,16 +396,16 @@ fn copies_are_counted() {
     filter.validate().unwrap();
 }
 
-fn outside(filter: &Broom) -> u64 {
-    let inside = |bin| u64::from(filter.yard.view(bin).used());
-    filter.len() - (0..filter.yard.shape.bins).map(inside).sum::<u64>()
+fn overflowed(filter: &Broom) -> u64 {
+    let inside = |bin| u64::from(filter.table.view(bin).used());
+    filter.len() - (0..filter.table.shape.bins).map(inside).sum::<u64>()
 }
 
 /// At the planned load the stash does not grow, nor in ten times as many removals and insertions:
-/// keys come back into bins that have room, and into overflow lines that have, so what is outside is
-/// a matter of the keys that are in, and no other filter of them has it otherwise.
+/// keys move back into bins and overflow lines with room, so the overflow depends only on the
+/// current keys, and equals that of a new filter of these keys.
 #[test]
-fn what_is_outside_is_what_is_planned() {
+fn overflow_matches_the_plan() {
     let wishes = [(100, 0.01), (3000, 0.004), (100_000, 1.0 / 256.0), (100_000, 1e-4)];
     for (lines, (keys, fpr)) in [1, 2].into_iter().flat_map(|lines| wishes.map(|w| (lines, w))) {
         let shape = fit(lines, keys, fpr);
@@ -414,7 +415,11 @@ fn what_is_outside_is_what_is_planned() {
             binomial_mean(shape.bins, keys, |n| n.saturating_sub(shape.slots().into()) as f64)
                 * shape.bins as f64;
         let near = |count: u64| (count as f64 - expected).abs() < 12.0 * expected.sqrt() + 10.0;
-        assert!(near(outside(&filter)), "{} outside, {expected} expected", outside(&filter));
+        assert!(
+            near(overflowed(&filter)),
+            "{} overflowed, {expected} expected",
+            overflowed(&filter)
+        );
         assert_eq!(filter.stashed().1, shape.stash);
         let mut random = Random(keys);
         for new in keys..keys * 11 {
@@ -425,18 +430,22 @@ fn what_is_outside_is_what_is_planned() {
         }
         filter.validate().unwrap();
         assert!(present.iter().all(|key| filter.contains(*key)));
-        assert!(near(outside(&filter)), "{} outside, {expected} expected", outside(&filter));
+        assert!(
+            near(overflowed(&filter)),
+            "{} overflowed, {expected} expected",
+            overflowed(&filter)
+        );
         assert_eq!(filter.stashed().1, shape.stash, "{:?}", filter.stashed());
-        let anew = Broom::build(shape, &present[..]).unwrap();
-        assert_eq!(filter.stashed(), anew.stashed());
-        assert_eq!(outside(&filter), outside(&anew));
+        let rebuilt = Broom::build(shape, &present[..]).unwrap();
+        assert_eq!(filter.stashed(), rebuilt.stashed());
+        assert_eq!(overflowed(&filter), overflowed(&rebuilt));
     }
 }
 
-/// At least six standard deviations are left in the stash before it grows, and not many times that:
-/// what is in it, counted for many sets of keys.
+/// The stash has room for 6 to 25 standard deviations more than its mean number of entries,
+/// measured over many sets of keys.
 #[test]
-fn the_stash_is_as_large_as_chance_may_need() {
+fn the_stash_has_six_standard_deviations_to_spare() {
     const SETS: u64 = 24;
     let rates = [1.0 / 64.0, 1.0 / 256.0, 1.0 / 4096.0, 1e-5, 1e-10];
     for (lines, fpr) in [1, 2].into_iter().flat_map(|lines| rates.map(|fpr| (lines, fpr))) {
@@ -459,7 +468,8 @@ fn the_stash_is_as_large_as_chance_may_need() {
     }
 }
 
-/// Lines touched by a query: of bins of one line 1, and 1 more where its bin overflows in its bucket.
+/// A lookup reads 1 line in filters with bins of one line, and 1 more where its bin overflows in
+/// its bucket.
 #[test]
 fn most_queries_touch_one_line() {
     for (lines, fpr) in [(1, 6), (1, 8), (1, 12), (1, 16), (2, 6), (2, 8), (2, 12), (2, 16)] {
@@ -467,39 +477,39 @@ fn most_queries_touch_one_line() {
         let shape = fit(lines, 300_000, f64::exp2(-f64::from(fpr)));
         let filter = Broom::build(shape, &members[..]).unwrap();
         let touched = |key: &KeyHash| {
-            let bin = filter.yard.bin(*key);
-            let (view, spot) = (filter.yard.view(bin), filter.yard.spot(bin, *key));
-            let far = filter.yard.layout.far() > 0 && view.looks_far(Portable, spot);
-            let inside = view.holds(Portable, spot);
-            let outside = !inside && view.may_be_outside(spot.bucket);
-            view.lines(Portable, spot) + u32::from(far) + u32::from(outside)
+            let bin = filter.table.bin(*key);
+            let (view, address) = (filter.table.view(bin), filter.table.address(bin, *key));
+            let far = filter.table.layout.far() > 0 && view.reads_far(Portable, address);
+            let inside = view.contains(Portable, address);
+            let overflow = !inside && view.may_overflow(address.bucket);
+            view.lines(Portable, address) + u32::from(far) + u32::from(overflow)
         };
-        let strangers = hashes(11, 1 << 40..(1 << 40) + 300_000);
+        let non_members = hashes(11, 1 << 40..(1 << 40) + 300_000);
         let mean = |keys: &[KeyHash]| {
             keys.iter().map(|key| f64::from(touched(key))).sum::<f64>() / keys.len() as f64
         };
-        let (no, yes) = (mean(&strangers), mean(&members));
-        println!("{lines}: 2^-{fpr}: {no:.3} lines a stranger, {yes:.3} a member");
+        let (no, yes) = (mean(&non_members), mean(&members));
+        println!("{lines}: 2^-{fpr}: {no:.3} lines per non-member, {yes:.3} per member");
         let (most_no, most_yes) = if lines == 1 { (1.05, 1.10) } else { (1.65, 1.95) };
-        assert!(no <= most_no, "{no} lines a stranger");
-        // Wide remainders are in two places.
+        assert!(no <= most_no, "{no} lines per non-member");
+        // Wide remainders are stored in two places.
         let two = if fpr > 12 { 1.0 } else { 0.0 };
-        assert!(yes <= most_yes + two, "{yes} lines a member");
+        assert!(yes <= most_yes + two, "{yes} lines per member");
     }
 }
 
 #[test]
-fn the_promised_sizes() {
+fn documented_sizes() {
     let promises =
         [(1, 6, 10.5), (1, 8, 13.2), (1, 12, 18.6), (2, 6, 9.8), (2, 8, 12.4), (2, 12, 17.4)];
-    for (lines, power, most) in promises {
+    for (lines, power, max) in promises {
         for keys in [1_000_000, 10_000_000, 1_000_000_000] {
             let fpr = f64::exp2(-f64::from(power));
             let shape = fit(lines, keys, fpr);
             let figures = shape.figures();
             println!("{shape:?} {:.2}", figures.bits_per_key());
             assert!(
-                figures.fpr <= fpr * (1.0 + 1e-9) && figures.bits_per_key() <= most,
+                figures.fpr <= fpr * (1.0 + 1e-9) && figures.bits_per_key() <= max,
                 "{figures:?}"
             );
         }

@@ -1,5 +1,5 @@
-//! The cuckoo filter: each key's fingerprint lies in one of two buckets, and moves to the other
-//! when a newcomer needs the place.
+//! The cuckoo filter: the fingerprint of each key is in one of two buckets, and moves to the other
+//! bucket when an insertion needs its slot.
 //!
 //! ```text
 //!  hash.hi ──► bucket i of the left half      │ f bits │ f bits │ f bits │ f bits │    4 slots,
@@ -10,33 +10,35 @@
 //!
 //! | figure | |
 //! | --- | --- |
-//! | bits a key | f / 0.955 at a rate of 7.6 · 2^-f: 9.4 at 1.5 %, 12.6 at 0.19 %, 16.8 at 0.012 % |
-//! | cache lines | 2, member or stranger, both asked for at once |
-//! | building | 2 lines a key; when nearly full a few more, to make room |
-//! | failure | a build of the planned size: none seen in millions; many copies of keys: see below |
+//! | bits per key | f / 0.955 at a rate of 7.6 · 2^-f: 9.4 at 1.5 %, 12.6 at 0.19 %, 16.8 at 0.012 % |
+//! | cache lines | 2 for members and non-members, both prefetched at once |
+//! | building | 2 lines per key; a few more when nearly full, to make room |
+//! | failure | none seen in several 10^6 builds of the planned size; many copies of one key: see below |
 //!
-//! The right bucket lies a distance on from the left one, round the half, that the fingerprint
-//! alone decides. So a fingerprint can be moved to its other bucket without knowing its key. Two
-//! keys are taken for each other if they share the fingerprint and the pair of buckets: one of
-//! `(2^f - 1) n / 2` classes, all equally likely, wherever the fingerprints have moved. That makes
-//! the rate exact: see [`CuckooShape::fpr_at`].
+//! The right bucket is the left one plus an offset, modulo the half, that depends on the
+//! fingerprint only. So a fingerprint can be moved to its other bucket without knowing its key. Two
+//! keys cannot be distinguished if they share the fingerprint and the pair of buckets: one of `(2^f
+//! - 1) n / 2` classes, all equally likely, wherever the fingerprints have moved. That makes the
+//! rate exact: see [`CuckooShape::fpr_at`].
 //!
-//! Who finds both buckets full looks for the shortest chain of moves that ends in a free slot,
-//! breadth first, and moves nothing before there is one: a refused key leaves no trace. The few
-//! keys without a chain go to a stash of 4 entries that is asked when both buckets say no.
+//! If both buckets are full, an insertion searches breadth first for the shortest chain of moves
+//! that ends in a free slot, and moves nothing before one is found: a refused key changes nothing.
+//! The few keys without a chain go to a stash of 4 entries, which a lookup reads when the key is in
+//! neither bucket.
 //!
-//! It holds 8 copies of one key, and a few in the stash; then it is [`Full`], however much room
-//! others have. It cannot know that a key it is told to remove was never inserted: if it takes it
-//! for a member, a member with the same fingerprint and buckets goes.
+//! The filter holds 8 copies of one key, and a few in the stash; then it returns [`Full`], however
+//! many slots are free. It cannot detect that a removed key was never inserted: if such a key is a
+//! false positive, a member with the same fingerprint and buckets is removed.
 //!
 //! Fan, Andersen, Kaminsky, Mitzenmacher, *Cuckoo Filter: Practically Better Than Bloom*, 2014.
-//! Differences: there the buckets are a power of two and `j = i xor hash(p)`; a random walk makes
-//! room and loses a key when it gives up. Its semi-sorted buckets are left out: they save one bit
-//! a key and cost three times the query.
+//! Differences: in the paper the number of buckets is a power of two and `j = i xor hash(p)`; a
+//! random walk makes room and loses a key when it fails. The paper's semi-sorted buckets are left
+//! out: they save 1 bit per key and make a query take three times as long.
 //!
-//! One key at a time in a table larger than the cache, time is what a query's instructions keep
-//! others from being begun while it waits: a third fewer of them took a fifth off. What did not pay:
-//! trying single moves before the search (2 % of building), 8 or 12 keys ahead instead of 16.
+//! For single lookups in a table larger than the cache, the time depends on how many instructions
+//! the processor can start while it waits for memory: a third fewer instructions per query reduced
+//! the time by a fifth. What did not help: trying single moves before the search (2 % of the build
+//! time), and prefetching 8 or 12 keys ahead instead of 16.
 
 mod table;
 
@@ -58,16 +60,16 @@ use crate::traits::{Build, Count, Filter, Insert, Persist, Remove};
 const TABLE: Name = Name::new("table");
 const STASH: Name = Name::new("stash");
 const SLOTS: u64 = 4;
-/// Entries of the stash, of two words each: one cache line.
-const STASHED: usize = 4;
-const STASH_WORDS: usize = STASHED * 2;
+/// Number of stash entries, of two words each: one cache line.
+const STASH_ENTRIES: usize = 4;
+const STASH_WORDS: usize = STASH_ENTRIES * 2;
 const MAX_BUCKETS: u64 = 1 << 49;
-/// How many keys ahead of its turn a key's memory is asked for.
+/// Number of keys between the prefetch of a key and its processing.
 const AHEAD: usize = 16;
-/// Keys a bucket from which on both buckets of some keys are full.
+/// Load per bucket from which on both buckets of some keys are full.
 const CROWDED: u64 = 3;
 
-/// An even number of buckets with four fingerprints of `f` bits each.
+/// The size of the table: an even number of buckets with four fingerprints of `f` bits each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CuckooShape {
     buckets: u64,
@@ -75,55 +77,65 @@ pub struct CuckooShape {
     keys: u64,
 }
 
-const WIDTH: Setting = Setting::new("f", "4 to 32 bits a fingerprint; else what the rate asks for");
+const WIDTH: Setting =
+    Setting::new("f", "4 to 32 fingerprint bits; default: derived from the rate");
 
 impl CuckooShape {
-    /// A shape by hand: this many buckets, an even number, of four fingerprints of so many bits,
-    /// made for this many keys.
+    /// Returns a shape of `buckets` buckets, an even number, with four fingerprints of `width` bits
+    /// each, for `keys` keys.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] if a parameter is out of range or the buckets have fewer than `keys` slots.
     pub fn new(buckets: u64, width: u32, keys: u64) -> Result<Self, Error> {
         if buckets == 0 || buckets % 2 == 1 || buckets > MAX_BUCKETS {
-            let what = "buckets, of which there is an even number,";
+            let what = "buckets (an even number)";
             return Err(Error::Limit { what, asked: buckets, most: MAX_BUCKETS });
         }
         if !(4..=32).contains(&width) {
-            return Err(Error::Limit { what: "bits a fingerprint", asked: width.into(), most: 32 });
+            return Err(Error::Limit { what: "fingerprint bits", asked: width.into(), most: 32 });
         }
         crate::shape::check_keys(keys)?;
         if keys > buckets * SLOTS {
             let most = buckets * SLOTS;
-            return Err(Error::Limit { what: "keys in so few buckets", asked: keys, most });
+            return Err(Error::Limit {
+                what: "keys for this number of buckets",
+                asked: keys,
+                most,
+            });
         }
         Ok(Self { buckets, width, keys })
     }
 
-    /// Buckets of four slots.
+    /// Returns the number of buckets of four slots.
     pub fn buckets(&self) -> u64 {
         self.buckets
     }
 
-    /// Bits of a fingerprint.
+    /// Returns the width of a fingerprint in bits.
     pub fn width(&self) -> u32 {
         self.width
     }
 
-    /// One word more than the last bucket ends in: a bucket is read as a word.
+    /// Returns the number of words: one more than the last bucket ends in, since a bucket is read
+    /// as a word.
     fn words(&self) -> u64 {
         (self.buckets * SLOTS * u64::from(self.width)).div_ceil(64) + 1
     }
 
-    /// Pairs of a fingerprint and two buckets: keys of one class cannot be told apart.
+    /// Returns the number of combinations of a fingerprint and two buckets. Keys of one class
+    /// cannot be distinguished.
     fn classes(&self) -> f64 {
         packed::mask(self.width) as f64 * (self.buckets / 2) as f64
     }
 
-    /// The fewest buckets that hold `keys` keys at `fpr`.
-    fn least(width: u32, keys: u64, fpr: f64) -> u64 {
+    /// Returns the smallest number of buckets that holds `keys` keys at `fpr`.
+    fn min_buckets(width: u32, keys: u64, fpr: f64) -> u64 {
         let room = (keys as f64 / (LOAD * SLOTS as f64)).ceil() + SPARE;
         // fpr = 1 - (1 - 1/classes)^keys, solved for the classes.
         let share = -((-fpr).ln_1p() / keys.max(1) as f64).exp_m1();
         let pairs = (1.0 / (share * packed::mask(width) as f64)).ceil();
-        // Of one class 8 fit. About keys · m^8 / 9! classes get more, where m keys are the mean of
-        // a class: few enough for the stash.
+        // 8 keys of one class fit. About keys · m^8 / 9! classes get more, where m is the mean
+        // number of keys per class: few enough for the stash.
         let copies =
             keys as f64 / (packed::mask(width) as f64 * (5670.0 / keys.max(1) as f64).powf(0.125));
         let buckets = room.max(pairs.max(copies) * 2.0).clamp(2.0, MAX_BUCKETS as f64 * 2.0);
@@ -131,10 +143,10 @@ impl CuckooShape {
     }
 }
 
-/// Slots taken at the most. Up to 0.98 there is a way to place all keys (Dietzfelbinger, Weidling
-/// 2007), and the nearer to it the longer the chains.
+/// The largest load factor. Up to 0.98 all keys can be placed (Dietzfelbinger, Weidling 2007), but
+/// the chains get longer towards it.
 const LOAD: f64 = 0.955;
-/// Buckets more, because small tables are filled less evenly.
+/// Extra buckets, because small tables are filled less evenly.
 const SPARE: f64 = 4.0;
 
 impl Shape for CuckooShape {
@@ -145,9 +157,9 @@ impl Shape for CuckooShape {
             Some(width) => width as u32..=width as u32,
             None => 4..=32,
         };
-        // A narrow fingerprint in more buckets is now and then smaller than a wider one.
+        // A narrower fingerprint in more buckets is sometimes smaller than a wider one.
         let (width, buckets) = widths
-            .map(|width| (width, Self::least(width, keys, fpr)))
+            .map(|width| (width, Self::min_buckets(width, keys, fpr)))
             .min_by_key(|(width, buckets)| u128::from(*width) * u128::from(*buckets))
             .expect("there is a width");
         Self::new(buckets, width, keys)
@@ -166,7 +178,7 @@ impl Shape for CuckooShape {
         }
     }
 
-    /// The chance that a stranger is of the same class as one of the keys.
+    /// Returns the probability that a non-member is of the same class as one of `keys` keys.
     fn fpr_at(&self, keys: u64) -> f64 {
         let others = (-1.0 / self.classes()).ln_1p();
         -(keys as f64 * others).exp_m1()
@@ -175,6 +187,7 @@ impl Shape for CuckooShape {
 
 /// A cuckoo filter.
 ///
+/// # Examples
 /// ```
 /// use tamis::{Cuckoo, Keyed};
 ///
@@ -189,14 +202,15 @@ pub struct Cuckoo {
     shape: CuckooShape,
     len: u64,
     table: Table,
-    /// Entries in use of the stash; they come first.
+    /// Number of stash entries in use; they come first.
     stashed: usize,
-    /// Pairs of a key's left bucket and its fingerprint; zero if not in use.
+    /// Pairs of a key's left bucket and its fingerprint; zero if unused.
     stash: Words,
 }
 
-/// Runs a method for the width of the fingerprints, which is a constant for the usual ones: that
-/// saves a third of a query's instructions. For others it is 0, and looked up.
+/// Calls a method with the fingerprint width as a constant for the usual widths, which saves a
+/// third of the instructions of a query. For other widths the constant is 0, and the width is read
+/// from the shape.
 macro_rules! by_width {
     ($self:ident.$method:ident($($argument:expr),*)) => {
         match $self.shape.width {
@@ -209,69 +223,77 @@ macro_rules! by_width {
 }
 
 impl Cuckoo {
-    /// An empty filter.
+    /// Creates an empty filter.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if the table cannot be allocated.
     pub fn new(shape: CuckooShape) -> Result<Self, Error> {
         let table = Table::new(&shape)?;
         let stash = Words::zeroed(STASH_WORDS)?;
         Ok(Self { shape, len: 0, table, stashed: 0, stash })
     }
 
-    /// Keys that found no slot in the table: 0 unless it is nearly full or has many copies.
+    /// Returns the number of keys in the stash: 0 unless the filter is nearly full or has many
+    /// copies of a key.
     pub fn stashed(&self) -> usize {
         self.stashed
     }
 
     #[inline(always)]
-    fn is_in<const F: u32>(&self, place: &Place) -> bool {
-        let found = self.table.has::<F>(place);
+    fn contains_place<const F: u32>(&self, place: &Place) -> bool {
+        let found = self.table.contains::<F>(place);
         if self.stashed > 0 {
-            return found || self.in_stash(place.buckets[0], place.print).is_some();
+            return found || self.find_stashed(place.buckets[0], place.fingerprint).is_some();
         }
         found
     }
 
     #[inline(always)]
-    fn look<const F: u32>(&self, key: KeyHash) -> bool {
-        self.is_in::<F>(&self.table.place::<F>(key))
+    fn contains_key<const F: u32>(&self, key: KeyHash) -> bool {
+        self.contains_place::<F>(&self.table.place::<F>(key))
     }
 
-    fn look_each<const F: u32>(&self, keys: &[KeyHash], out: &mut [bool]) {
+    /// Writes to `out` whether each key is in the filter.
+    ///
+    /// A key is prefetched when `AHEAD` others are to be processed before it, and its place is kept
+    /// in a ring, so that it is computed once. The loop of `common` would compute it twice.
+    fn contains_keys<const F: u32>(&self, keys: &[KeyHash], out: &mut [bool]) {
         let mut ring = self.first_places::<F, AHEAD>(keys);
         for (i, out) in out.iter_mut().enumerate() {
             let later = keys.get(i + AHEAD);
-            let place = std::mem::replace(&mut ring[i % AHEAD], self.asked::<F>(later));
-            *out = self.is_in::<F>(&place);
+            let place = std::mem::replace(&mut ring[i % AHEAD], self.prefetched_place::<F>(later));
+            *out = self.contains_place::<F>(&place);
         }
     }
 
     #[cold]
-    fn in_stash(&self, left: u64, print: u64) -> Option<usize> {
+    fn find_stashed(&self, left: u64, fp: u64) -> Option<usize> {
         let (entries, _) = self.stash.as_chunks();
-        entries[..self.stashed].iter().position(|entry| *entry == [left, print])
+        entries[..self.stashed].iter().position(|entry| *entry == [left, fp])
     }
 
-    /// Keys in the stash go back to the table when a slot has become free.
+    /// Moves keys from the stash back to the table, after a slot has become free.
     #[cold]
-    fn unstash<const F: u32>(&mut self) {
+    fn refill_table<const F: u32>(&mut self) {
         for index in (0..self.stashed).rev() {
-            let [left, print] = self.stash.as_chunks().0[index];
-            if self.table.put::<F>(&self.table.place_at(left, print)) {
-                self.drop_stashed(index);
+            let [left, fp] = self.stash.as_chunks().0[index];
+            if self.table.insert::<F>(&self.table.place_at(left, fp)) {
+                self.remove_stashed(index);
             }
         }
     }
 
-    fn drop_stashed(&mut self, index: usize) {
+    fn remove_stashed(&mut self, index: usize) {
         let words = self.stash.to_mut();
         words.copy_within(index * 2 + 2.., index * 2);
         words[STASH_WORDS - 2..].fill(0);
         self.stashed -= 1;
     }
 
-    /// Where a key goes, its memory asked for.
+    /// Returns the place of a key and prefetches its buckets.
     #[inline(always)]
-    fn asked<const F: u32>(&self, key: Option<&KeyHash>) -> Place {
-        let Some(key) = key else { return Place { print: 0, buckets: [0; 2] } };
+    fn prefetched_place<const F: u32>(&self, key: Option<&KeyHash>) -> Place {
+        let Some(key) = key else { return Place { fingerprint: 0, buckets: [0; 2] } };
         let place = self.table.place::<F>(*key);
         self.table.fetch::<F>(&place.buckets);
         place
@@ -279,49 +301,49 @@ impl Cuckoo {
 
     #[inline(always)]
     fn first_places<const F: u32, const N: usize>(&self, keys: &[KeyHash]) -> [Place; N] {
-        std::array::from_fn(|i| self.asked::<F>(keys.get(i)))
+        std::array::from_fn(|i| self.prefetched_place::<F>(keys.get(i)))
     }
 
     #[inline(always)]
-    fn add<const F: u32>(&mut self, place: &Place) -> Result<(), Full> {
+    fn insert_place<const F: u32>(&mut self, place: &Place) -> Result<(), Full> {
         if self.len >= self.shape.keys {
             return Err(Full::NONE);
         }
-        if !self.table.put::<F>(place) {
-            self.stash(place)?;
+        if !self.table.insert::<F>(place) {
+            self.insert_stashed(place)?;
         }
         self.len += 1;
         Ok(())
     }
 
     #[cold]
-    fn stash(&mut self, place: &Place) -> Result<(), Full> {
-        if self.stashed == STASHED {
+    fn insert_stashed(&mut self, place: &Place) -> Result<(), Full> {
+        if self.stashed == STASH_ENTRIES {
             return Err(Full::NONE);
         }
         let at = self.stashed * 2;
-        self.stash.to_mut()[at..at + 2].copy_from_slice(&[place.buckets[0], place.print]);
+        self.stash.to_mut()[at..at + 2].copy_from_slice(&[place.buckets[0], place.fingerprint]);
         self.stashed += 1;
         Ok(())
     }
 
     #[inline(always)]
-    fn add_key<const F: u32>(&mut self, key: KeyHash) -> Result<(), Full> {
-        self.add::<F>(&self.table.place::<F>(key))
+    fn insert_key<const F: u32>(&mut self, key: KeyHash) -> Result<(), Full> {
+        self.insert_place::<F>(&self.table.place::<F>(key))
     }
 
-    /// A key's buckets are asked for when twice `AHEAD` others are to be inserted before it; half
-    /// way from there they have come, and if both are full, those are asked for that their
-    /// fingerprints could go to.
-    fn add_each<const F: u32>(&mut self, keys: &[KeyHash]) -> Result<(), Full> {
+    /// Inserts keys. The buckets of a key are prefetched when twice `AHEAD` others are to be
+    /// inserted before it. Half way they have arrived, and if both are full, the buckets that their
+    /// fingerprints could move to are prefetched. The loop of `common` has no second stage.
+    fn insert_keys<const F: u32>(&mut self, keys: &[KeyHash]) -> Result<(), Full> {
         let mut ring = self.first_places::<F, { 2 * AHEAD }>(keys);
         for i in 0..keys.len() {
-            let later = self.asked::<F>(keys.get(i + ring.len()));
+            let later = self.prefetched_place::<F>(keys.get(i + ring.len()));
             let place = std::mem::replace(&mut ring[i % (2 * AHEAD)], later);
             if self.len > self.shape.buckets * CROWDED {
                 self.table.fetch_others::<F>(&ring[(i + AHEAD) % (2 * AHEAD)]);
             }
-            self.add::<F>(&place).map_err(|full| full.after(i))?;
+            self.insert_place::<F>(&place).map_err(|full| full.after(i))?;
         }
         Ok(())
     }
@@ -329,22 +351,22 @@ impl Cuckoo {
     fn count_key<const F: u32>(&self, key: KeyHash) -> u64 {
         let place = self.table.place::<F>(key);
         let (entries, _) = self.stash.as_chunks();
-        let entry = [place.buckets[0], place.print];
+        let entry = [place.buckets[0], place.fingerprint];
         let stashed = entries[..self.stashed].iter().filter(|other| **other == entry).count();
         self.table.count::<F>(&place) + stashed as u64
     }
 
-    fn drop_key<const F: u32>(&mut self, key: KeyHash) -> bool {
+    fn remove_key<const F: u32>(&mut self, key: KeyHash) -> bool {
         if self.len == 0 {
             return false;
         }
         let place = self.table.place::<F>(key);
-        if self.table.take::<F>(&place) {
+        if self.table.remove::<F>(&place) {
             if self.stashed > 0 {
-                self.unstash::<F>();
+                self.refill_table::<F>();
             }
-        } else if let Some(index) = self.in_stash(place.buckets[0], place.print) {
-            self.drop_stashed(index);
+        } else if let Some(index) = self.find_stashed(place.buckets[0], place.fingerprint) {
+            self.remove_stashed(index);
         } else {
             return false;
         }
@@ -356,17 +378,17 @@ impl Cuckoo {
 impl Filter for Cuckoo {
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
-        by_width!(self.look(key))
+        by_width!(self.contains_key(key))
     }
 
-    /// Keys inserted less keys removed.
+    /// Returns the keys inserted minus the keys removed.
     fn len(&self) -> u64 {
         self.len
     }
 
     fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
-        assert!(out.len() >= keys.len(), "an answer for each key");
-        by_width!(self.look_each(keys, &mut out[..keys.len()]));
+        assert!(out.len() >= keys.len(), "`out` is shorter than `keys`");
+        by_width!(self.contains_keys(keys, &mut out[..keys.len()]));
     }
 }
 
@@ -389,32 +411,32 @@ impl Build for Cuckoo {
 impl Insert for Cuckoo {
     #[inline]
     fn insert(&mut self, key: KeyHash) -> Result<(), Full> {
-        by_width!(self.add_key(key))
+        by_width!(self.insert_key(key))
     }
 
     fn insert_batch(&mut self, keys: &[KeyHash]) -> Result<(), Full> {
-        by_width!(self.add_each(keys))
+        by_width!(self.insert_keys(keys))
     }
 }
 
 impl Remove for Cuckoo {
-    /// Takes out a fingerprint of the key's class; keys of one class are equal, so it does not
-    /// matter whose it was.
+    /// Removes a fingerprint of the key's class. Keys of one class are equal, so it does not matter
+    /// which key it came from.
     fn remove(&mut self, key: KeyHash) -> bool {
-        by_width!(self.drop_key(key))
+        by_width!(self.remove_key(key))
     }
 }
 
 impl Count for Cuckoo {
-    /// Returns how often the key's fingerprint is in its buckets and the stash: exact, unless another key
-    /// shares fingerprint and buckets.
+    /// Returns the number of copies of the key's fingerprint in its buckets and the stash: exact,
+    /// unless another key shares fingerprint and buckets.
     fn count(&self, key: KeyHash) -> u64 {
         by_width!(self.count_key(key))
     }
 
     /// Returns 12: the slots of two buckets and the stash.
     fn count_limit(&self) -> u64 {
-        2 * SLOTS + STASHED as u64
+        2 * SLOTS + STASH_ENTRIES as u64
     }
 }
 
@@ -429,23 +451,22 @@ impl Persist for Cuckoo {
         let len = from.header().keys;
         let mut fields = from.shape()?;
         let buckets = fields.next(2..=MAX_BUCKETS, "number of buckets")?;
-        let width = fields.next(4..=32, "bits a fingerprint")?;
+        let width = fields.next(4..=32, "fingerprint bits")?;
         let most = MAX_KEYS.min(buckets * SLOTS);
-        let keys = fields.next(len..=most, "keys it is made for")?;
+        let keys = fields.next(len..=most, "capacity")?;
         fields.finish()?;
         if buckets % 2 == 1 {
-            return Err(from.corrupt("an odd number of buckets").into());
+            return Err(from.corrupt("the number of buckets is odd").into());
         }
         let shape = CuckooShape::new(buckets, width as u32, keys)?;
-        let table = Table::of(&shape, from.words(TABLE, shape.words())?);
+        let table = Table::from_words(&shape, from.words(TABLE, shape.words())?);
         let stash = from.words(STASH, STASH_WORDS as u64)?;
         let (entries, _) = stash.as_chunks::<2>();
-        let stashed = entries.iter().take_while(|[_, print]| *print != 0).count();
-        let sound =
-            |[left, print]: &[u64; 2]| *left < buckets / 2 && *print <= packed::mask(shape.width);
+        let stashed = entries.iter().take_while(|[_, fp]| *fp != 0).count();
+        let sound = |[left, fp]: &[u64; 2]| *left < buckets / 2 && *fp <= packed::mask(shape.width);
         if !entries[..stashed].iter().all(sound) || entries[stashed..].iter().any(|e| *e != [0; 2])
         {
-            return Err(from.corrupt("the stash holds what is no key").into());
+            return Err(from.corrupt("a stash entry is invalid").into());
         }
         Ok(Self { shape, len, table, stashed, stash })
     }
@@ -455,7 +476,7 @@ impl Persist for Cuckoo {
         match self.table.check() {
             Err(what) => corrupt(what),
             Ok(len) if len + self.stashed as u64 == self.len => Ok(()),
-            Ok(_) => corrupt("the table does not hold as many keys as the header says"),
+            Ok(_) => corrupt("the number of keys in the table differs from the header"),
         }
     }
 }

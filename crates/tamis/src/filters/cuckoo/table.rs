@@ -1,4 +1,4 @@
-//! The buckets of a cuckoo filter, and how room is made in them.
+//! The buckets of a cuckoo filter, and the search that makes room in them.
 
 use tamis_bits::lanes::{self, Lanes};
 use tamis_bits::{Words, packed, prefetch, range, set};
@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::filters::common::usize_words;
 use crate::hash::KeyHash;
 
-/// No slot is free.
+/// The value of [`Table::free_slot`] for a full bucket.
 const NONE: u32 = 64;
 
 /// Buckets of four fingerprints, side by side.
@@ -19,30 +19,30 @@ pub(super) struct Table {
     words: Words,
 }
 
-/// Where a key may be: its fingerprint and two buckets.
+/// The place of a key: its fingerprint and its two buckets.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
-    pub(super) print: u64,
+    pub(super) fingerprint: u64,
     pub(super) buckets: [u64; 2],
 }
 
-/// 64 bits of a fingerprint's own, of which the high ones choose places.
+/// Mixes a fingerprint to 64 bits, of which the high ones choose buckets.
 ///
-/// The product alone would grow evenly with the fingerprint and make the buckets that lead to
-/// each other a lattice, on which there are few ways to a free slot.
+/// The product alone would be linear in the fingerprint, and the buckets that lead to each other
+/// would form a lattice with few paths to a free slot.
 #[inline(always)]
-pub(in crate::filters) fn spread(print: u64) -> u64 {
-    let x = print.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+pub(in crate::filters) fn spread(fp: u64) -> u64 {
+    let x = fp.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     x ^ x.rotate_left(32)
 }
 
 impl Table {
-    /// An empty one.
+    /// Creates an empty table.
     pub(super) fn new(shape: &CuckooShape) -> Result<Self, Error> {
-        Ok(Self::of(shape, Words::zeroed(usize_words(shape.words())?)?))
+        Ok(Self::from_words(shape, Words::zeroed(usize_words(shape.words())?)?))
     }
 
-    pub(super) fn of(shape: &CuckooShape, words: Words) -> Self {
+    pub(super) fn from_words(shape: &CuckooShape, words: Words) -> Self {
         Self { buckets: shape.buckets, width: shape.width, words }
     }
 
@@ -55,7 +55,7 @@ impl Table {
         if F == 0 { self.width } else { F }
     }
 
-    /// How to handle a bucket at once, where a word holds one.
+    /// Returns the lanes of a bucket, if a word holds the whole bucket.
     #[inline(always)]
     fn lanes<const F: u32>(&self) -> Option<Lanes> {
         let width = self.width::<F>();
@@ -64,23 +64,23 @@ impl Table {
 
     #[inline(always)]
     pub(super) fn place<const F: u32>(&self, key: KeyHash) -> Place {
-        let print = range::scale(key.lo, packed::mask(self.width::<F>())) + 1;
-        self.place_at(range::scale(key.hi, self.buckets / 2), print)
+        let fp = range::scale(key.lo, packed::mask(self.width::<F>())) + 1;
+        self.place_at(range::scale(key.hi, self.buckets / 2), fp)
     }
 
-    /// The fingerprint with its left bucket and, so many buckets on, its right one.
+    /// Returns the place of a fingerprint with its left bucket.
     #[inline(always)]
-    pub(super) fn place_at(&self, left: u64, print: u64) -> Place {
+    pub(super) fn place_at(&self, left: u64, fp: u64) -> Place {
         let half = self.buckets / 2;
-        let sum = left + range::scale(spread(print), half);
-        Place { print, buckets: [left, if sum < half { sum + half } else { sum }] }
+        let sum = left + range::scale(spread(fp), half);
+        Place { fingerprint: fp, buckets: [left, if sum < half { sum + half } else { sum }] }
     }
 
-    /// The other bucket of a fingerprint in `bucket`.
+    /// Returns the other bucket of a fingerprint in `bucket`.
     #[inline(always)]
-    pub(super) fn other(&self, bucket: u64, print: u64) -> u64 {
+    pub(super) fn other(&self, bucket: u64, fp: u64) -> u64 {
         let half = self.buckets / 2;
-        let by = range::scale(spread(print), half);
+        let by = range::scale(spread(fp), half);
         if bucket < half {
             let on = bucket + by;
             return if on < half { on + half } else { on };
@@ -89,13 +89,13 @@ impl Table {
         if back < half { back } else { back - half }
     }
 
-    /// Where the bucket begins.
+    /// Returns the first bit of a bucket.
     #[inline(always)]
     fn bit<const F: u32>(&self, bucket: u64) -> u64 {
         bucket * SLOTS * u64::from(self.width::<F>())
     }
 
-    /// The bucket as a word, where that holds one.
+    /// Returns the bucket as a word, if a word holds it.
     #[inline(always)]
     fn window<const F: u32>(&self, bucket: u64) -> u64 {
         if F > 0 {
@@ -104,76 +104,79 @@ impl Table {
         lanes::window(&self.words, self.bit::<F>(bucket))
     }
 
-    /// The fingerprints of a bucket.
+    /// Returns the fingerprints of a bucket.
     #[inline(always)]
-    fn prints<const F: u32>(&self, bucket: u64) -> [u64; SLOTS as usize] {
+    fn fingerprints<const F: u32>(&self, bucket: u64) -> [u64; SLOTS as usize] {
         let width = self.width::<F>();
         if width > lanes::WIDEST {
-            return self.wide_prints(bucket);
+            return self.wide_fingerprints(bucket);
         }
         let all = self.window::<F>(bucket);
         [0, 1, 2, 3].map(|slot| all >> (slot * width) & packed::mask(width))
     }
 
     #[cold]
-    fn wide_prints(&self, bucket: u64) -> [u64; SLOTS as usize] {
+    fn wide_fingerprints(&self, bucket: u64) -> [u64; SLOTS as usize] {
         let slot = |slot| packed::get(&self.words, self.width, bucket * SLOTS + slot);
         [slot(0), slot(1), slot(2), slot(3)]
     }
 
     #[inline(always)]
-    fn set<const F: u32>(&mut self, bucket: u64, slot: u64, print: u64) {
+    fn set<const F: u32>(&mut self, bucket: u64, slot: u64, fp: u64) {
         let (bit, width) = (self.bit::<F>(bucket), self.width::<F>());
         let table = self.words.to_mut();
         if width > lanes::WIDEST {
-            return packed::set(table, width, bucket * SLOTS + slot, print);
+            return packed::set(table, width, bucket * SLOTS + slot, fp);
         }
         let shift = slot as u32 * width;
-        lanes::set_window(table, bit, packed::mask(width) << shift, print << shift);
+        lanes::set_window(table, bit, packed::mask(width) << shift, fp << shift);
     }
 
-    /// Returns how often the fingerprint is in its two buckets.
+    /// Returns the number of copies of the fingerprint in its two buckets.
     pub(super) fn count<const F: u32>(&self, place: &Place) -> u64 {
-        let prints = place.buckets.map(|bucket| self.prints::<F>(bucket));
-        prints.as_flattened().iter().filter(|print| **print == place.print).count() as u64
+        let fingerprints = place.buckets.map(|bucket| self.fingerprints::<F>(bucket));
+        fingerprints.as_flattened().iter().filter(|fp| **fp == place.fingerprint).count() as u64
     }
 
-    /// Whether the fingerprint is in one of its buckets.
+    /// Returns whether the fingerprint is in one of its buckets.
     #[inline(always)]
-    pub(super) fn has<const F: u32>(&self, place: &Place) -> bool {
+    pub(super) fn contains<const F: u32>(&self, place: &Place) -> bool {
         let [a, b] = place.buckets;
         match self.lanes::<F>() {
-            // Both at once: a branch between them would be guessed wrong half of the time.
+            // Both buckets at once: a branch between them would be mispredicted half of the time.
             Some(lanes) => {
                 let [a, b] = [a, b].map(|bucket| self.window::<F>(bucket));
-                lanes.find(a, place.print) | lanes.find(b, place.print) != 0
+                lanes.find(a, place.fingerprint) | lanes.find(b, place.fingerprint) != 0
             }
-            None => [a, b].iter().any(|bucket| self.wide_prints(*bucket).contains(&place.print)),
+            None => [a, b]
+                .iter()
+                .any(|bucket| self.wide_fingerprints(*bucket).contains(&place.fingerprint)),
         }
     }
 
-    /// A mark of the bucket's first free slot, the smaller the emptier it is; [`NONE`] if it is
-    /// full. In a bucket that is handled at once it is the place of the slot's top bit.
+    /// Returns a mark of the bucket's first free slot, which is smaller the emptier the bucket is;
+    /// [`NONE`] if it is full. In a bucket that fits into a word the mark is the position of the
+    /// slot's top bit.
     #[inline(always)]
-    fn free<const F: u32>(&self, bucket: u64) -> u32 {
+    fn free_slot<const F: u32>(&self, bucket: u64) -> u32 {
         match self.lanes::<F>() {
             Some(lanes) => lanes.find(self.window::<F>(bucket), 0).trailing_zeros(),
             None => {
-                let slot = self.wide_prints(bucket).iter().position(|print| *print == 0);
+                let slot = self.wide_fingerprints(bucket).iter().position(|fp| *fp == 0);
                 slot.map_or(NONE, |slot| slot as u32)
             }
         }
     }
 
-    /// Puts a fingerprint into the free slot that `mark` stands for.
+    /// Writes a fingerprint to the free slot with mark `mark`.
     #[inline(always)]
-    fn fill<const F: u32>(&mut self, bucket: u64, mark: u32, print: u64) {
+    fn fill_slot<const F: u32>(&mut self, bucket: u64, mark: u32, fp: u64) {
         let (bit, width) = (self.bit::<F>(bucket), self.width::<F>());
         let table = self.words.to_mut();
         if width > lanes::WIDEST {
-            return packed::set(table, width, bucket * SLOTS + u64::from(mark), print);
+            return packed::set(table, width, bucket * SLOTS + u64::from(mark), fp);
         }
-        lanes::set_window(table, bit, 0, print << (mark + 1 - width));
+        lanes::set_window(table, bit, 0, fp << (mark + 1 - width));
     }
 
     #[inline(always)]
@@ -183,53 +186,54 @@ impl Table {
         }
     }
 
-    /// If both buckets are full, asks for those that their fingerprints could go to.
+    /// Prefetches the buckets that the fingerprints could move to, if both buckets are full.
     #[inline(always)]
     pub(super) fn fetch_others<const F: u32>(&self, place: &Place) {
-        if place.buckets.iter().all(|bucket| self.free::<F>(*bucket) == NONE) {
+        if place.buckets.iter().all(|bucket| self.free_slot::<F>(*bucket) == NONE) {
             for bucket in place.buckets {
                 self.fetch::<F>(&self.others::<F>(bucket));
             }
         }
     }
 
-    /// Where the fingerprints of a bucket could go.
+    /// Returns the other buckets of the fingerprints in a bucket.
     #[inline(always)]
     fn others<const F: u32>(&self, bucket: u64) -> [u64; SLOTS as usize] {
-        self.prints::<F>(bucket).map(|print| self.other(bucket, print))
+        self.fingerprints::<F>(bucket).map(|fp| self.other(bucket, fp))
     }
 
-    /// Puts a fingerprint into the emptier of its buckets, or makes room in one of them.
+    /// Inserts a fingerprint into the emptier of its buckets, or makes room in one of them. Returns
+    /// `false` if there is no room.
     #[inline(always)]
-    pub(super) fn put<const F: u32>(&mut self, place: &Place) -> bool {
+    pub(super) fn insert<const F: u32>(&mut self, place: &Place) -> bool {
         let [a, b] = place.buckets;
-        let (free_a, free_b) = (self.free::<F>(a), self.free::<F>(b));
+        let (free_a, free_b) = (self.free_slot::<F>(a), self.free_slot::<F>(b));
         let (bucket, mark) = if free_a <= free_b { (a, free_a) } else { (b, free_b) };
         if mark == NONE {
             return self.make_room::<F>(place);
         }
-        self.fill::<F>(bucket, mark, place.print);
+        self.fill_slot::<F>(bucket, mark, place.fingerprint);
         true
     }
 
-    /// First among the nearest 40 buckets, which mostly is enough, then among some hundreds.
+    /// Searches the nearest 40 buckets, which is usually enough, then some hundreds.
     #[inline(never)]
     fn make_room<const F: u32>(&mut self, place: &Place) -> bool {
-        self.shift::<F, { nodes(3) }>(place) || self.shift::<F, { nodes(5) }>(place)
+        self.search::<F, { nodes(3) }>(place) || self.search::<F, { nodes(5) }>(place)
     }
 
-    /// Looks for the nearest bucket with a free slot, breadth first, and moves fingerprints along
-    /// the way there, from its end back. The key's own buckets are full.
+    /// Searches breadth first for the nearest bucket with a free slot, and moves fingerprints along
+    /// the path to it, from its end back. The key's own buckets must be full.
     ///
     /// ```text
     ///  level 0      0           1          the key's own buckets
-    ///  level 1   2 3 4 5     6 7 8 9       where the fingerprints in their four slots could go
+    ///  level 1   2 3 4 5     6 7 8 9       the other buckets of the fingerprints in their four slots
     ///  level 2   10 11 …                   node i came from slot (i - 2) % 4 of node (i - 2) / 4
     /// ```
     ///
-    /// A bucket that the way meets twice would have been left by a shorter way the first time, so
-    /// the moves do not get into each other's way.
-    fn shift<const F: u32, const NODES: usize>(&mut self, place: &Place) -> bool {
+    /// If the path met a bucket twice, a shorter path would leave it the first time. So the moves
+    /// do not interfere.
+    fn search<const F: u32, const NODES: usize>(&mut self, place: &Place) -> bool {
         let mut queue = [0u64; NODES];
         queue[..2].copy_from_slice(&place.buckets);
         for from in 0..(NODES - 2) / 4 {
@@ -238,9 +242,9 @@ impl Table {
             for (at, bucket) in next.into_iter().enumerate() {
                 let node = from * 4 + 2 + at;
                 queue[node] = bucket;
-                let mark = self.free::<F>(bucket);
+                let mark = self.free_slot::<F>(bucket);
                 if mark != NONE {
-                    self.pull::<F>(place.print, &queue, node, mark);
+                    self.move_along::<F>(place.fingerprint, &queue, node, mark);
                     return true;
                 }
             }
@@ -248,28 +252,28 @@ impl Table {
         false
     }
 
-    /// Moves fingerprints along the way to `last`, which has a free slot, and puts `print` where
-    /// the first of them was.
-    fn pull<const F: u32>(&mut self, print: u64, queue: &[u64], last: usize, mark: u32) {
-        let came = |node: usize| ((node - 2) / 4, (node - 2) % 4);
-        let (mut node, mut slot) = came(last);
-        self.fill::<F>(queue[last], mark, self.prints::<F>(queue[node])[slot]);
+    /// Moves fingerprints along the path to `last`, which has a free slot, and writes `fp` to the
+    /// slot of the first one.
+    fn move_along<const F: u32>(&mut self, fp: u64, queue: &[u64], last: usize, mark: u32) {
+        let source = |node: usize| ((node - 2) / 4, (node - 2) % 4);
+        let (mut node, mut slot) = source(last);
+        self.fill_slot::<F>(queue[last], mark, self.fingerprints::<F>(queue[node])[slot]);
         while node >= 2 {
-            let (from, at) = came(node);
-            self.set::<F>(queue[node], slot as u64, self.prints::<F>(queue[from])[at]);
+            let (from, at) = source(node);
+            self.set::<F>(queue[node], slot as u64, self.fingerprints::<F>(queue[from])[at]);
             (node, slot) = (from, at);
         }
-        self.set::<F>(queue[node], slot as u64, print);
+        self.set::<F>(queue[node], slot as u64, fp);
     }
 
-    /// Takes a fingerprint out, if it is there; its bucket's last one moves to its slot, so that the
-    /// free ones come last.
-    pub(super) fn take<const F: u32>(&mut self, place: &Place) -> bool {
+    /// Removes a fingerprint, if present. The last fingerprint of the bucket moves to its slot, so
+    /// that free slots come last.
+    pub(super) fn remove<const F: u32>(&mut self, place: &Place) -> bool {
         for bucket in place.buckets {
-            let prints = self.prints::<F>(bucket);
-            if let Some(slot) = prints.iter().position(|print| *print == place.print) {
-                let last = prints.iter().rposition(|print| *print != 0).unwrap_or(0);
-                self.set::<F>(bucket, slot as u64, prints[last]);
+            let fingerprints = self.fingerprints::<F>(bucket);
+            if let Some(slot) = fingerprints.iter().position(|fp| *fp == place.fingerprint) {
+                let last = fingerprints.iter().rposition(|fp| *fp != 0).unwrap_or(0);
+                self.set::<F>(bucket, slot as u64, fingerprints[last]);
                 self.set::<F>(bucket, last as u64, 0);
                 return true;
             }
@@ -277,24 +281,24 @@ impl Table {
         false
     }
 
-    /// How many fingerprints there are, or what is wrong with the table.
+    /// Returns the number of fingerprints, or a description of what is invalid.
     pub(super) fn check(&self) -> Result<u64, &'static str> {
         if !set::ends_at(&self.words, self.buckets * SLOTS * u64::from(self.width)) {
             return Err("bits are set past the end");
         }
         let mut len = 0;
         for bucket in 0..self.buckets {
-            let prints = self.prints::<0>(bucket);
-            if !prints.is_sorted_by_key(|print| *print == 0) {
+            let fingerprints = self.fingerprints::<0>(bucket);
+            if !fingerprints.is_sorted_by_key(|fp| *fp == 0) {
                 return Err("a bucket has a gap");
             }
-            len += prints.iter().filter(|print| **print != 0).count() as u64;
+            len += fingerprints.iter().filter(|fp| **fp != 0).count() as u64;
         }
         Ok(len)
     }
 }
 
-/// Nodes of a search that deep.
+/// Returns the number of nodes of a search of `levels` levels.
 const fn nodes(levels: u32) -> usize {
     2 * (4usize.pow(levels) - 1) / 3
 }

@@ -11,21 +11,21 @@ fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<KeyHash> {
 #[test]
 fn the_other_of_the_other_is_the_first() {
     for buckets in (2..200).step_by(2).chain([1 << 20, (1 << 33) + 6, MAX_BUCKETS]) {
-        // Only where buckets lie is asked for, so no table is made.
+        // Only bucket numbers are computed, so the table has no words.
         let shape = CuckooShape { buckets, width: 32, keys: 0 };
-        let table = Table::of(&shape, Words::zeroed(0).unwrap());
+        let table = Table::from_words(&shape, Words::zeroed(0).unwrap());
         for step in 0..500 {
             let left = range::scale(mix(step), buckets / 2);
-            let print = 1 + mix(step + 1000) % 0xffff_ffff;
-            let [_, right] = table.place_at(left, print).buckets;
+            let fp = 1 + mix(step + 1000) % 0xffff_ffff;
+            let [_, right] = table.place_at(left, fp).buckets;
             assert!((buckets / 2..buckets).contains(&right));
-            assert_eq!([table.other(left, print), table.other(right, print)], [right, left]);
+            assert_eq!([table.other(left, fp), table.other(right, fp)], [right, left]);
         }
     }
 }
 
-/// Copies, chains of moves, the stash and refusals in tables of a few buckets, against a
-/// multiset of classes.
+/// Compares tables of a few buckets with a multiset of classes: copies, chains of moves, the stash
+/// and refusals.
 #[test]
 fn tiny_tables_agree_with_a_multiset() {
     for width in [4, 5, 8, 12, 15, 16, 17, 32] {
@@ -36,7 +36,7 @@ fn tiny_tables_agree_with_a_multiset() {
             let mut model = HashMap::<[u64; 2], u64>::new();
             let class = |filter: &Cuckoo, key: KeyHash| {
                 let place = filter.table.place::<0>(key);
-                [place.buckets[0], place.print]
+                [place.buckets[0], place.fingerprint]
             };
             let mut refused = 0;
             for step in 0..25_000 {
@@ -77,7 +77,7 @@ fn eight_copies_and_the_stash() {
         let mut filter = Cuckoo::build(shape, &hashes(1, 1..500)[..]).unwrap();
         let (len, key) = (filter.len(), hashes(1, 0..1)[0]);
         let copies = (0..1_000_000).take_while(|_| filter.insert(key).is_ok()).count();
-        assert!((8..=12).contains(&copies) && filter.stashed() == STASHED, "{copies} copies");
+        assert!((8..=12).contains(&copies) && filter.stashed() == STASH_ENTRIES, "{copies} copies");
         let before = filter.clone();
         assert_eq!(filter.insert(key), Err(Full::NONE));
         assert_eq!(filter, before);
@@ -88,7 +88,7 @@ fn eight_copies_and_the_stash() {
     }
 }
 
-/// The planned size takes as many keys as it is planned for.
+/// A table of the planned size holds the planned number of keys.
 #[test]
 fn planned_tables_do_not_fail() {
     for (keys, rounds) in [(1, 2000), (7, 2000), (30, 2000), (64, 2000), (300, 400), (3000, 40)] {
@@ -104,24 +104,25 @@ fn planned_tables_do_not_fail() {
 
 #[test]
 fn the_rate_is_that_of_the_classes() {
-    const STRANGERS: u64 = 2_000_000;
+    const NON_MEMBERS: u64 = 2_000_000;
     for (buckets, width, keys) in [(2, 8, 7), (300, 5, 1000), (300, 8, 1100), (300, 17, 1100)] {
         let shape = CuckooShape::new(buckets, width, keys).unwrap();
         let (mut passed, mut expected) = (0, 0.0);
         for seed in 0..16 {
             let filter = Cuckoo::build(shape.clone(), &hashes(seed, 0..keys)[..]).unwrap();
-            let strangers = hashes(seed, 1 << 40..(1 << 40) + STRANGERS / 16);
-            passed += strangers.iter().filter(|key| filter.contains(**key)).count();
-            expected += shape.fpr_at(keys) * STRANGERS as f64 / 16.0;
+            let non_members = hashes(seed, 1 << 40..(1 << 40) + NON_MEMBERS / 16);
+            passed += non_members.iter().filter(|key| filter.contains(**key)).count();
+            expected += shape.fpr_at(keys) * NON_MEMBERS as f64 / 16.0;
         }
-        // Strangers of one filter meet the same few classes: a little wider than binomial.
+        // Non-members of one filter meet the same few classes: the variance is slightly above
+        // binomial.
         let off = (passed as f64 - expected).abs();
         assert!(off < 5.0 * expected.sqrt() + 0.02 * expected, "{passed}, not {expected}");
     }
 }
 
 #[test]
-fn the_promised_size() {
+fn documented_size() {
     let figures = CuckooShape::fit(10_000_000, 0.0019).unwrap().figures();
     assert!(figures.bits_per_key() < 12.6 && figures.fpr < 0.0019, "{figures:?}");
 }

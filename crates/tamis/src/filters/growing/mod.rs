@@ -1,60 +1,65 @@
-//! The growing filter: for a set whose size nobody knows, kept without its keys as it grows.
+//! The growing filter: for a set of unknown size; it grows without access to its keys.
 //!
 //! ```text
 //!  key ──► a fraction, bit by bit:  | which segment | bucket in it | fingerprint, stored |
-//!                                     d bits          10 bits        r(d) bits; of keys that came
-//!                                                                    1, 2, 3 … splits ago fewer
+//!                                     d bits          10 bits        r(d) bits; fewer for keys
+//!                                                                    of 1, 2, 3 … splits ago
 //!  segments │ 0 │ 1 │ 2 │ 3 │ 4 │ 5 │      one for every 512 keys; 4 was split from 0, 5 from 1
 //!             │       └ the next to be split, into 2 and 6
 //!             └─► | packed entries |       `segment.rs`
 //! ```
 //!
-//! When there are more than 512 keys for each segment, the next one in turn is split: that takes a bit
-//! from each bucket's number, which takes one from each fingerprint in turn, so the keys are not needed.
-//! A round of splits doubles the segments; then the next begins. Old fingerprints get shorter, new ones
-//! are made longer from round to round. One of which nothing is left is *void*: it stands for everything
-//! in its bucket, and in a split it goes to both buckets that it may belong to.
+//! When there are more than 512 keys per segment, the next segment in turn is split. That takes a
+//! bit from each bucket's number, which takes one from each fingerprint in turn, so the keys are
+//! not needed. A round of splits doubles the number of segments; then the next round begins. Old
+//! fingerprints get shorter, and new ones get longer from round to round. A fingerprint without
+//! bits is *void*: it matches every key of its bucket, and a split copies it to both buckets that
+//! it may belong to.
 //!
 //! | figure | |
 //! | --- | --- |
-//! | bits a key | r + 6 to 7: at 1 % 16.3 to 17.8 from 10^3 keys to 10^8; 13.8 at 10^8 if that was named |
-//! | cache lines | 1 or 2, and 1 or 2 of the list of segments, which is a tenth of the memory |
-//! | building | as inserting: moves half of a segment of a dozen lines; every 512th splits one |
+//! | bits per key | r + 6 to 7: at 1 % 16.3 to 17.8 from 10^3 keys to 10^8; 13.8 at 10^8 with `most` = 10^8 |
+//! | cache lines | 1 or 2, and 1 or 2 of the list of segments, which is 10 % of the memory |
+//! | building | by insertions: each moves half of a segment of about 12 lines; every 512th splits one |
 //!
-//! **No member is denied.** Every key that is in has an entry of its own, in the bucket that its bits
-//! lead to, which begins as the rest of its bits do. Inserting makes one. A split takes a key and its
-//! entry to the same bucket, since both go by the same bit; where the entry has no bit left, it goes to
-//! both. Removing `x` takes the longest entry that stands for it. If that is another key's, `y`'s, then
-//! `x`'s own is no longer, so it is a beginning of `y`'s, and it is `y`'s from now on.
+//! **No false negatives.** Every key has an entry of its own, in the bucket that its bits lead to,
+//! which is a prefix of its other bits. Inserting creates one. A split moves a key and its entry to
+//! the same bucket, since both are moved by the same bit; an entry without bits is copied to both.
+//! Removing `x` deletes the longest entry that matches it. If that entry belongs to another key
+//! `y`, the entry of `x` is not longer, so it is a prefix of the entry of `y`, and serves `y` from
+//! now on.
 //!
-//! **The rate** is the same however large it gets. A stranger passes if it agrees with a key of its
-//! segment in bucket and fingerprint. In round `d` a segment takes 256 to 512 new keys, 384 on average, in 1024
-//! buckets: so the keys of a round let in 0.375 / 2^r(d) of all strangers, then and ever after, for what a
-//! fingerprint loses its bucket has gained. r(d) is the shortest with which the sum over all rounds so far
-//! is at most d / (d + 16) of the rate: it never gets to all of it. That makes r(d) about
-//! log2(1 / fpr) + 2 log2(d + 16) - 5.4. The log log n bits in it no such filter can do without: that is the
-//! theorem. With a largest size named, fingerprints are long at first and shortest there, where memory counts.
-//! `shape.rs` has the exact rate.
+//! **The rate** does not depend on the size. A non-member is a false positive if it agrees with a
+//! key of its segment in bucket and fingerprint. In round `d` a segment gets 256 to 512 new keys,
+//! 384 on average, in 1024 buckets. So the keys of a round cause a rate of 0.375 / 2^r(d), in that
+//! round and all later ones, since a bit that a fingerprint loses is added to its bucket. r(d) is
+//! the smallest length for which the sum over all rounds so far is at most d / (d + 16) of the
+//! rate, so the sum never reaches the rate. That makes r(d) about
+//! log2(1 / fpr) + 2 log2(d + 16) - 5.4. The log log n bits in it are a lower bound for such
+//! filters, by the theorem of the paper. With a largest size given, fingerprints are long at first
+//! and shortest at that size, where memory counts. `shape.rs` computes the exact rate.
 //!
-//! **Void entries** of a round come to less than that round's share of the rate: so many buckets have
-//! one, of all that there are. When a key of which nothing is left is removed, its entries in other
-//! buckets stay, within that share. Of entries that are equal 64 are enough, and of void ones 3: they stay
-//! for good then, and stand for any number of keys. So a key can be in as often as one likes.
+//! **Void entries** of a round are in fewer buckets, as a share of all, than the round's share of
+//! the rate. When a key with a void entry is removed, its copies in other buckets stay, within that
+//! share. Of equal entries 64 are kept, and of void ones 3: from then on they are permanent, and
+//! represent any number of keys. So a key can be inserted any number of times.
 //!
-//! **No operation does more work as it grows.** A split reads and writes a segment of up to 1024 keys and
-//! what chance adds, and no list is ever moved. Memory follows the number of keys line by line: there is no
-//! time at which it doubles.
+//! **No operation takes more work in a larger filter.** A split reads and writes a segment of up to
+//! 1024 keys plus a random excess, and no list is ever moved. Memory follows the number of keys
+//! cache line by cache line: it never doubles at once.
 //!
-//! It says [`Full`] when its 64 bits are used up: at 0.1 % past 2^48 keys, at 10^-8 past 10^9. Removing a
-//! stranger that it takes for a member removes that member. It does not shrink below the segments that it has.
+//! It returns [`Full`] when the 64 bits of a hash are used up: at 0.1 % beyond 2^48 keys, at 10^-8
+//! beyond 10^9. Removing a false positive removes the member that it matches. The number of
+//! segments never decreases.
 //!
-//! Pagh, Segev, Wieder, *How to Approximate a Set Without Knowing Its Size in Advance*, 2013, for the
-//! problem and the bound; Dayan, Bercea, Reviriego, Pagh, *InfiniFilter*, 2023, and Dayan, Bercea, Pagh,
-//! *Aleph Filter*, 2024, for fingerprints that end themselves, and for void entries in all their buckets.
-//! Differences: those double a table at once, for which all of it is gone over, in memory for both; here it
-//! is split in parts, as in linear hashing (Litwin, 1980). Entries are packed without gaps, in place of a
-//! quotient filter's empty slots. Lengths follow from what is left of the rate, rather than from a series.
-//! Void entries of removed keys stay, where Aleph has a second table to find them by.
+//! Pagh, Segev, Wieder, *How to Approximate a Set Without Knowing Its Size in Advance*, 2013, for
+//! the problem and the bound; Dayan, Bercea, Reviriego, Pagh, *InfiniFilter*, 2023, and Dayan,
+//! Bercea, Pagh, *Aleph Filter*, 2024, for self-delimiting fingerprints and for void entries in all
+//! their buckets. Differences: those double a table at once, which reads all of it and needs memory
+//! for both; here it is split in parts, as in linear hashing (Litwin, 1980). Entries are packed
+//! without gaps, instead of a quotient filter with empty slots. Lengths follow from the remaining
+//! rate, not from a series. Void entries of removed keys stay, where Aleph has a second table to
+//! find them.
 
 mod segment;
 mod shape;
@@ -63,8 +68,8 @@ use tamis_bits::packed;
 use tamis_bits::select::{Bits, Task, run};
 use tamis_format::{Name, Reader, Writer};
 
-use self::segment::{BUCKET_BITS, Ends, GROUPS, Layout, MOST, Segment, VOIDS};
-use self::shape::KEYS;
+use self::segment::{BUCKET_BITS, Ends, GROUPS, Layout, MAX_ENTRIES, MAX_VOIDS, Segment};
+use self::shape::SEGMENT_KEYS;
 use super::common::build_by_inserting;
 use crate::error::{Error, Full};
 use crate::hash::KeyHash;
@@ -78,13 +83,14 @@ pub use self::shape::GrowingShape;
 
 const ENDS: Name = Name::new("ends");
 const TABLE: Name = Name::new("table");
-/// Keys of a batch that are on their way while as many before them are worked on.
+/// Number of keys that are prefetched while the same number before them is processed.
 const LANES: usize = 8;
-/// Words that say where a segment's groups end.
+/// Number of words for the ends of a segment's groups.
 const ENDS_WORDS: usize = GROUPS / 4;
 
 /// A filter for a set whose size is not known.
 ///
+/// # Examples
 /// ```
 /// use tamis::{Growing, Keyed};
 ///
@@ -101,32 +107,35 @@ pub struct Growing {
     shape: GrowingShape,
     len: u64,
     segments: u64,
-    /// How often each segment was split, and how many, the first, once more.
+    /// How often each segment was split, and how many, from the first on, once more.
     depth: u32,
     split: u64,
-    /// The first size's segments, then as many, then twice as many: none ever moves.
+    /// The segments of the initial size, then as many, then twice as many: no level ever moves.
     levels: Vec<Vec<Segment>>,
 }
 
-/// Where a key belongs.
+/// The place of a key.
 #[derive(Clone, Copy)]
 struct Place {
     level: u32,
     at: u64,
     depth: u32,
     bucket: u64,
-    /// What its fingerprint begins with.
+    /// The bits that its fingerprint is a prefix of.
     bits: u64,
 }
 
 impl Growing {
-    /// The memory of the lists of segments.
+    /// Returns the memory of the lists of segments in bytes.
     fn places_bytes(&self) -> u64 {
         let places: u64 = self.levels.iter().map(|level| level.capacity() as u64).sum();
         places * size_of::<Segment>() as u64
     }
 
-    /// An empty filter.
+    /// Creates an empty filter.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if the segments cannot be allocated.
     pub fn new(shape: GrowingShape) -> Result<Self, Error> {
         let base = shape.base();
         let memory = Error::Memory { bytes: base.saturating_mul(size_of::<Segment>() as u64) };
@@ -141,8 +150,8 @@ impl Growing {
         Ok(Self { shape, len: 0, segments: base, depth: 0, split: 0, levels: vec![first] })
     }
 
-    /// Segments in the order of their numbers, each with how often it was split.
-    fn in_order(&self) -> impl Iterator<Item = (u32, &Segment)> {
+    /// Returns the segments in the order of their numbers, each with its depth.
+    fn segments_in_order(&self) -> impl Iterator<Item = (u32, &Segment)> {
         let depths = (0..self.segments).map(|index| self.depth_of(index));
         depths.zip(self.levels.iter().flatten())
     }
@@ -152,11 +161,12 @@ impl Growing {
         self.depth + u32::from(once_more)
     }
 
-    /// The hash as a fraction of all hashes, times the first size's segments: which of those it
-    /// belongs to, and a fraction again, whose bits say how to go on, the highest first.
+    /// Returns the place of a key. The hash, as a fraction of all hashes, times the number of
+    /// initial segments gives the initial segment, and a fraction again, whose bits are used from
+    /// the highest on.
     ///
-    /// Segment `i` of depth `d` becomes `i` and `i + base · 2^d`, so the first bit that was used is
-    /// the lowest of a number.
+    /// Segment `i` of depth `d` is split into `i` and `i + base · 2^d`, so the bit that is used
+    /// first is the lowest of the segment's number.
     #[inline(always)]
     fn place(&self, key: KeyHash) -> Place {
         let base = self.shape.base();
@@ -188,7 +198,7 @@ impl Growing {
         self.shape.generation(depth).layout
     }
 
-    /// Where keys belong, whose lines in the list of segments are asked for.
+    /// Returns the places of keys and prefetches their lines in the list of segments.
     #[inline(always)]
     fn places<const N: usize>(&self, keys: &[KeyHash]) -> [Place; N] {
         let mut places = [Place { level: 0, at: 0, depth: 0, bucket: 0, bits: 0 }; N];
@@ -199,13 +209,13 @@ impl Growing {
         places
     }
 
-    /// Asks for a place's line in the list of segments.
+    /// Prefetches a place's line in the list of segments.
     #[inline(always)]
     fn fetch_segment(&self, place: &Place) {
         tamis_bits::prefetch(&self.levels[place.level as usize], place.at as usize);
     }
 
-    /// Asks for the groups of these places.
+    /// Prefetches the groups of these places.
     #[inline(always)]
     fn fetch(&self, places: &[Place]) {
         for place in places {
@@ -214,20 +224,20 @@ impl Growing {
     }
 
     #[inline(always)]
-    fn has(&self, bits: impl Bits, place: &Place) -> bool {
+    fn contains_place(&self, bits: impl Bits, place: &Place) -> bool {
         let layout = self.layout(place.depth);
         self.segment(place).contains(bits, layout, place.bucket, layout.query(place.bits))
     }
 
     #[inline(always)]
-    fn put(&mut self, bits: impl Bits, key: KeyHash) -> Result<(), Full> {
-        if self.len >= KEYS * self.segments {
+    fn insert_key(&mut self, bits: impl Bits, key: KeyHash) -> Result<(), Full> {
+        if self.len >= SEGMENT_KEYS * self.segments {
             let place = self.place(key);
             let layout = self.layout(place.depth);
             if self.segment(&place).is_full(bits, layout, place.bucket) {
                 return Err(Full::NONE);
             }
-            self.grow()?;
+            self.split_next()?;
         }
         let place = self.place(key);
         let generation = *self.shape.generation(place.depth);
@@ -238,39 +248,41 @@ impl Growing {
         Ok(())
     }
 
-    /// Splits the next segment. On `Full` nothing is changed.
+    /// Splits the next segment. On [`Full`] nothing has changed.
     #[cold]
-    fn grow(&mut self) -> Result<(), Full> {
+    fn split_next(&mut self) -> Result<(), Full> {
         let (base, depth, index) = (self.shape.base(), self.depth, self.split);
-        if self.segments >= self.shape.most_segments() {
+        if self.segments >= self.shape.max_segments() {
             return Err(Full::NONE);
         }
         let path = index / base;
         let level = 64 - path.leading_zeros();
         let at = (index - (base << level >> 1) * u64::from(level > 0)) as usize;
-        let [low, high] = self.halves(&self.levels[level as usize][at], depth).ok_or(Full::NONE)?;
+        let [low, high] =
+            self.split_segment(&self.levels[level as usize][at], depth).ok_or(Full::NONE)?;
         let last = depth as usize + 1;
         if self.levels.len() == last {
             self.levels.push(Vec::new());
         }
-        let twins = &mut self.levels[last];
-        if twins.len() == twins.capacity() {
-            // All of the level at once: it is touched as it fills, and never moves.
-            let room =
-                usize::try_from((base << depth) - twins.len() as u64).map_err(|_| Full::NONE)?;
-            twins.try_reserve_exact(room).map_err(|_| Full::NONE)?;
+        let new_level = &mut self.levels[last];
+        if new_level.len() == new_level.capacity() {
+            // Allocates the whole level at once: its pages are touched as it fills, and it never
+            // moves.
+            let room = usize::try_from((base << depth) - new_level.len() as u64)
+                .map_err(|_| Full::NONE)?;
+            new_level.try_reserve_exact(room).map_err(|_| Full::NONE)?;
         }
-        twins.push(high);
+        new_level.push(high);
         self.levels[level as usize][at] = low;
         self.segments += 1;
         (self.depth, self.split) = self.shape.round(self.segments);
         Ok(())
     }
 
-    /// A segment in two: each bucket's number loses its first bit, which says where to, and takes
-    /// the first of the fingerprint. An entry of which nothing is left goes to both buckets that
-    /// it might belong to.
-    fn halves(&self, segment: &Segment, depth: u32) -> Option<[Segment; 2]> {
+    /// Splits a segment in two. Each bucket's number loses its first bit, which selects the half,
+    /// and gets the first bit of the fingerprint. A void entry is copied to both buckets that it
+    /// may belong to.
+    fn split_segment(&self, segment: &Segment, depth: u32) -> Option<[Segment; 2]> {
         let (old, new) = (self.layout(depth), self.layout(depth + 1));
         let entries = segment.entries(old);
         let middle = entries.partition_point(|(bucket, _)| bucket >> (BUCKET_BITS - 1) == 0);
@@ -285,10 +297,11 @@ impl Growing {
                         let entry = match *entry {
                             void if void == old.void() => {
                                 voids += 1;
-                                (voids <= VOIDS).then_some(new.void())?
+                                (voids <= MAX_VOIDS).then_some(new.void())?
                             }
                             entry if entry >> (old.width - 1) == u64::from(bit) => {
-                                // As far to the left as a new one begins: what falls off is zero.
+                                // Aligned to the left like a new entry: the bits shifted out are
+                                // zero.
                                 let rest = entry << (65 - old.width);
                                 rest >> (64 - new.width)
                             }
@@ -298,35 +311,38 @@ impl Growing {
                     }));
                 }
             }
-            (entries.len() as u64 <= u64::from(MOST)).then(|| Segment::with(new, &entries).ok())?
+            (entries.len() as u64 <= u64::from(MAX_ENTRIES))
+                .then(|| Segment::from_entries(new, &entries).ok())?
         });
         Some([made[0].take()?, made[1].take()?])
     }
 }
 
-struct Contains<'a>(&'a Growing, KeyHash);
+struct ContainsOne<'a>(&'a Growing, KeyHash);
 
-impl Task for Contains<'_> {
+impl Task for ContainsOne<'_> {
     type Output = bool;
 
     #[inline(always)]
     fn work(self, bits: impl Bits) -> bool {
         let place = self.0.place(self.1);
         self.0.fetch(&[place]);
-        self.0.has(bits, &place)
+        self.0.contains_place(bits, &place)
     }
 }
 
-struct ContainsEach<'a>(&'a Growing, &'a [KeyHash], &'a mut [bool]);
+struct ContainsBatch<'a>(&'a Growing, &'a [KeyHash], &'a mut [bool]);
 
-impl Task for ContainsEach<'_> {
+impl Task for ContainsBatch<'_> {
     type Output = ();
 
     #[inline(always)]
     fn work(self, bits: impl Bits) {
         let Self(filter, keys, out) = self;
-        // As a key is answered, one some places after it has its groups asked for, and one as far after
-        // that its line in the list. One by one: of many at once the machine drops some.
+        // A pipeline of two prefetch stages, which the loop of `common` does not have: when a key
+        // is processed, the groups of a key `LANES` after it are prefetched, and the line in the
+        // list of segments of a key twice as far. They are prefetched one by one, since the
+        // processor drops some of many prefetches at once.
         let mut places = filter.places::<{ 2 * LANES }>(keys);
         filter.fetch(&places[..keys.len().min(LANES)]);
         for (at, out) in out[..keys.len()].iter_mut().enumerate() {
@@ -340,14 +356,16 @@ impl Task for ContainsEach<'_> {
                 filter.fetch_segment(&later);
                 places[at % (2 * LANES)] = later;
             }
-            *out = filter.has(bits, &now);
+            *out = filter.contains_place(bits, &now);
         }
     }
 }
 
-struct InsertEach<'a>(&'a mut Growing, &'a [KeyHash]);
+/// Inserts keys. Each batch is prefetched in two stages, the list of segments and then the groups,
+/// which the loop of `common` does not have.
+struct InsertBatch<'a>(&'a mut Growing, &'a [KeyHash]);
 
-impl Task for InsertEach<'_> {
+impl Task for InsertBatch<'_> {
     type Output = Result<(), Full>;
 
     #[inline(always)]
@@ -359,7 +377,7 @@ impl Task for InsertEach<'_> {
                 filter.fetch(&places[..keys.len()]);
             }
             for (index, key) in keys.iter().enumerate() {
-                filter.put(bits, *key).map_err(|full| full.after(chunk * LANES + index))?;
+                filter.insert_key(bits, *key).map_err(|full| full.after(chunk * LANES + index))?;
             }
         }
         Ok(())
@@ -387,17 +405,17 @@ impl Task for RemoveOne<'_> {
 impl Filter for Growing {
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
-        run(Contains(self, key))
+        run(ContainsOne(self, key))
     }
 
-    /// Keys inserted less keys removed.
+    /// Returns the keys inserted minus the keys removed.
     fn len(&self) -> u64 {
         self.len
     }
 
     fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
-        assert!(out.len() >= keys.len(), "an answer for each key");
-        run(ContainsEach(self, keys, out));
+        assert!(out.len() >= keys.len(), "`out` is shorter than `keys`");
+        run(ContainsBatch(self, keys, out));
     }
 }
 
@@ -420,11 +438,11 @@ impl Build for Growing {
 impl Insert for Growing {
     #[inline]
     fn insert(&mut self, key: KeyHash) -> Result<(), Full> {
-        run(InsertEach(self, &[key]))
+        run(InsertBatch(self, &[key]))
     }
 
     fn insert_batch(&mut self, keys: &[KeyHash]) -> Result<(), Full> {
-        run(InsertEach(self, keys))
+        run(InsertBatch(self, keys))
     }
 }
 
@@ -437,14 +455,16 @@ impl Remove for Growing {
 impl Grow for Growing {}
 
 impl Persist for Growing {
-    /// Counts the segments' words and the places of the segments themselves.
+    /// Returns the bytes of the segments' words and of the list of segments.
     fn bytes(&self) -> u64 {
-        let words: u64 = self.in_order().map(|(_, segment)| segment.words().len() as u64).sum();
+        let words: u64 =
+            self.segments_in_order().map(|(_, segment)| segment.words().len() as u64).sum();
         words * 8 + self.places_bytes()
     }
 
     fn heap_bytes(&self) -> u64 {
-        let words: u64 = self.in_order().map(|(_, segment)| segment.words().heap_bytes()).sum();
+        let words: u64 =
+            self.segments_in_order().map(|(_, segment)| segment.words().heap_bytes()).sum();
         words + self.places_bytes()
     }
 
@@ -452,25 +472,25 @@ impl Persist for Growing {
         let most = self.shape.most().unwrap_or(0);
         to.shape(&[self.shape.keys(), self.shape.fpr().to_bits(), most, self.segments]);
         let mut ends = vec![0; self.segments as usize * ENDS_WORDS];
-        for ((_, segment), words) in self.in_order().zip(ends.chunks_mut(ENDS_WORDS)) {
+        for ((_, segment), words) in self.segments_in_order().zip(ends.chunks_mut(ENDS_WORDS)) {
             for (group, end) in (0..).zip(segment.ends()) {
                 packed::set(words, 16, group, (*end).into());
             }
         }
         to.pieces(ENDS, [ends.into()]);
-        to.pieces(TABLE, self.in_order().map(|(_, segment)| segment.words().into()));
+        to.pieces(TABLE, self.segments_in_order().map(|(_, segment)| segment.words().into()));
     }
 
     fn read(from: &mut Reader) -> Result<Self, Error> {
         let len = from.header().keys;
         let mut fields = from.shape()?;
-        let keys = fields.next(0..=MAX_KEYS, "keys of its first size")?;
+        let keys = fields.next(0..=MAX_KEYS, "initial capacity")?;
         let fpr = f64::from_bits(fields.next(0..=f64::MAX.to_bits(), "false positive rate")?);
-        let most = fields.next(0..=MAX_KEYS, "keys of its largest size")?;
+        let most = fields.next(0..=MAX_KEYS, "largest size")?;
         let corrupt = |what| tamis_format::Error::corrupt(what);
         let shape = GrowingShape::new(keys, fpr, Some(most).filter(|most| *most > 0))
-            .map_err(|_| corrupt("no such shape"))?;
-        let segments = fields.next(shape.base()..=shape.most_segments(), "number of segments")?;
+            .map_err(|_| corrupt("the shape is invalid"))?;
+        let segments = fields.next(shape.base()..=shape.max_segments(), "number of segments")?;
         fields.finish()?;
         // At most 2^39 segments: no overflow.
         let packed = from.words(ENDS, segments * ENDS_WORDS as u64)?;
@@ -484,7 +504,7 @@ impl Persist for Growing {
             ends.push(of);
         }
         if len > MAX_KEYS || !ends.iter().all(|of| of.is_sorted()) {
-            return Err(corrupt("keys or ends of groups that cannot be").into());
+            return Err(corrupt("the number of keys or the ends of groups are invalid").into());
         }
         let table = from.words(TABLE, words)?;
         let (mut at, mut end) = (0, filter.shape.base());
@@ -496,7 +516,7 @@ impl Persist for Growing {
             }
             let layout = filter.layout(filter.depth_of(index));
             let words = layout.words(of[GROUPS - 1].into()) as usize;
-            let segment = Segment::of(table.part(at, words)?, of);
+            let segment = Segment::from_words(table.part(at, words)?, of);
             filter.levels.last_mut().expect("there is a level").push(segment);
             at += words;
         }
@@ -504,7 +524,7 @@ impl Persist for Growing {
     }
 
     fn validate(&self) -> Result<(), Error> {
-        self.in_order()
+        self.segments_in_order()
             .try_for_each(|(depth, segment)| segment.validate(self.layout(depth)))
             .map_err(|what| tamis_format::Error::corrupt(what).into())
     }

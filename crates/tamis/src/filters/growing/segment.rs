@@ -2,23 +2,25 @@
 //!
 //! ```text
 //!  segment | group 0 | group 1 | … | group 15 | zeros to the end of the line |
-//!  group   | occupied 64 | ends: one bit an entry | entries of w bits, in the order of buckets |
-//!            one bit a bucket
+//!  group   | occupied 64 | ends: 1 bit per entry | entries of w bits, in the order of buckets |
+//!            1 bit per bucket
 //!  entry   | f f f f f 1 0 0 |     fingerprint from the top, a 1 that ends it, zeros
-//!          | 1 0 0 0 0 0 0 0 |     nothing is left of it: void, and it stands for everything
+//!          | 1 0 0 0 0 0 0 0 |     no bits left: void, matches every key of its bucket
 //! ```
 //!
-//! Bit `i` of `occupied` says that bucket `i` of the group has a run, and the n-th of those has the
-//! group's n-th end. How many entries come before each group is kept in the list of segments, in one line
-//! with where the segment is: so a query goes straight to the line or two of its group. New
-//! entries go to the end of their run: a segment is what its insertions were, in order.
+//! Bit `i` of `occupied` is set if bucket `i` of the group has a run, and the n-th of those runs
+//! has the group's n-th end. The number of entries before each group is kept in the list of
+//! segments, in one line with the pointer to the segment; so a query reads only the one or two
+//! lines of its group. A new entry goes to the end of its run, so the bytes of a segment depend on
+//! the order of insertions.
 //!
-//! There is no gap to insert into: what comes after moves on, half of the segment on average. That
-//! is a dozen cache lines in a row, and it spares the table of one size for all loads, which would be
-//! half empty each time it has doubled. Memory is taken line by line, and the bits past the last
-//! entry are zero, so that equal entries are equal words.
+//! There are no gaps: an insertion moves all entries after it, half of the segment on average. That
+//! is about 12 consecutive cache lines, and it avoids a table of one size for all loads, which
+//! would be half empty after each doubling. Memory is allocated line by line, and the bits past the
+//! last entry are zero, so that equal entries are equal words.
 //!
-//! Nothing here trusts what a file says: a run that does not end within its group is no run.
+//! The code does not trust the contents of a file: a run that does not end within its group is
+//! ignored.
 
 use tamis_bits::lanes::window;
 use tamis_bits::select::{Bits, Portable};
@@ -26,25 +28,25 @@ use tamis_bits::{LINE_WORDS, OutOfMemory, Words, packed, prefetch, set};
 
 use crate::error::Full;
 
-/// Bits of a bucket's number.
+/// Bits of a bucket number.
 pub(super) const BUCKET_BITS: u32 = 10;
 pub(super) const GROUPS: usize = 1 << BUCKET_BITS >> 6;
-/// Entries that there can be.
-pub(super) const MOST: u32 = 0xffff;
-/// Entries of one run. Chance gives no run of thirty, and copies of one key are only so many: whoever
-/// gets so far has chosen the keys.
+/// The largest number of entries in a segment.
+pub(super) const MAX_ENTRIES: u32 = 0xffff;
+/// The largest number of entries in a run. Random keys do not make runs of 30, and copies of one
+/// key are limited: only adversarial keys reach this limit.
 const LONGEST_RUN: u64 = 4096;
-/// Equal entries of a run that are enough: from then on they stay, whatever is inserted or removed.
-/// Entries that are equal remain so, and together, in every split.
-const COPIES: usize = 64;
-/// As many void ones are enough, since each becomes two in every split.
-pub(super) const VOIDS: usize = 3;
+/// The number of equal entries in a run from which on they are permanent, whatever is inserted or
+/// removed. Equal entries stay equal and together in every split.
+const MAX_COPIES: usize = 64;
+/// The same limit for void entries, each of which becomes two in every split.
+pub(super) const MAX_VOIDS: usize = 3;
 
-/// What follows from the width of an entry.
+/// Constants that follow from the width of an entry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Layout {
     pub(super) width: u32,
-    /// How many entries a window holds, and the lowest bit of each of them.
+    /// The number of entries in a window, and the lowest bit of each of them.
     lanes: u32,
     ones: u64,
 }
@@ -56,31 +58,31 @@ impl Layout {
         Self { width, lanes, ones }
     }
 
-    /// The entry of a fingerprint's first `length` bits, which `bits` begins with.
+    /// Returns the entry of the first `length` bits of `bits`.
     #[inline(always)]
     pub(super) fn entry(&self, bits: u64, length: u32) -> u64 {
         (bits >> (64 - length) << 1 | 1) << (self.width - 1 - length)
     }
 
-    /// What an entry must begin with to stand for a key whose fingerprint is what `bits` begins with.
+    /// Returns the bits that an entry must be a prefix of to match a key.
     #[inline(always)]
     pub(super) fn query(&self, bits: u64) -> u64 {
         bits >> (64 - self.width)
     }
 
-    /// Nothing is left of its fingerprint.
+    /// Returns the void entry.
     pub(super) fn void(&self) -> u64 {
         1 << (self.width - 1)
     }
 
-    /// Bits of an entry and its end.
+    /// Returns the number of bits of an entry and its end.
     #[inline(always)]
     fn step(&self) -> u64 {
         u64::from(self.width) + 1
     }
 
-    /// Words for so many entries, in whole lines. Past the last bit there are two words more, since the
-    /// ends of an empty group are looked at too.
+    /// Returns the number of words for `count` entries, in whole lines. There are two words more
+    /// past the last bit, since the ends of an empty group are read too.
     #[inline(always)]
     pub(super) fn words(&self, count: u64) -> u64 {
         let needs = GROUPS as u64 + (count * self.step()).div_ceil(64) + 2;
@@ -88,10 +90,10 @@ impl Layout {
     }
 }
 
-/// Entries up to and including each group.
+/// The number of entries up to and including each group.
 pub(super) type Ends = [u16; GROUPS];
 
-/// One cache line of the list of segments: what a query must know to go to its group.
+/// One cache line of the list of segments: what a query needs to locate its group.
 #[derive(Clone, Debug, PartialEq)]
 #[repr(align(64))]
 pub(super) struct Segment {
@@ -101,7 +103,7 @@ pub(super) struct Segment {
 
 const _: () = assert!(size_of::<Segment>() == 64);
 
-/// Where a group lies: bits, and entries.
+/// The position of a group in bits, and its number of entries.
 #[derive(Clone, Copy)]
 struct Group {
     bit: u64,
@@ -118,7 +120,7 @@ impl Group {
     }
 }
 
-/// Where the run of a bucket lies in its group, or would.
+/// The position of the run of a bucket in its group. It may be empty.
 #[derive(Clone, Copy)]
 struct Run {
     at: u64,
@@ -130,14 +132,17 @@ impl Segment {
         Ok(Self { words: Words::zeroed(0)?, ends: [0; GROUPS] })
     }
 
-    /// Entries in the words of a file, of which there are as many as [`Layout::words`] says. The
-    /// ends of groups ascend.
-    pub(super) fn of(words: Words, ends: Ends) -> Self {
+    /// Returns a segment of words from a file, as many as [`Layout::words`] returns. The ends of
+    /// groups must be ascending.
+    pub(super) fn from_words(words: Words, ends: Ends) -> Self {
         Self { words, ends }
     }
 
-    /// A segment of these entries with their buckets, which ascend. At most [`MOST`].
-    pub(super) fn with(layout: Layout, entries: &[(u32, u64)]) -> Result<Self, OutOfMemory> {
+    /// Creates a segment of entries with ascending buckets, at most [`MAX_ENTRIES`].
+    pub(super) fn from_entries(
+        layout: Layout,
+        entries: &[(u32, u64)],
+    ) -> Result<Self, OutOfMemory> {
         let words = Words::zeroed(layout.words(entries.len() as u64) as usize)?;
         let mut segment = Self { words, ends: [0; GROUPS] };
         for (bucket, _) in entries {
@@ -180,7 +185,7 @@ impl Segment {
         Group { bit: group * 64 + start * layout.step(), len: end - start }
     }
 
-    /// Asks for a bucket's group, which takes one line, or most often two.
+    /// Prefetches a bucket's group, which is in one line or, more often, in two.
     #[inline(always)]
     pub(super) fn fetch(&self, layout: Layout, bucket: u64) {
         let word = self.group(layout, bucket).bit / 64;
@@ -188,7 +193,7 @@ impl Segment {
         prefetch(&self.words, word as usize + LINE_WORDS);
     }
 
-    /// The 64 bits from `bit` on.
+    /// Returns the 64 bits from `bit` on.
     #[inline(always)]
     fn read(&self, bit: u64) -> u64 {
         let (word, shift) = ((bit / 64) as usize, bit % 64);
@@ -196,8 +201,8 @@ impl Segment {
         low >> shift | high << 1 << (63 - shift)
     }
 
-    /// The run of a bucket, of no entries if it has none; `None` if it is not one. The segment is
-    /// not empty.
+    /// Returns the run of a bucket, empty if it has no entries; `None` if the words are invalid.
+    /// The segment must not be empty.
     #[inline(always)]
     fn run(&self, bits: impl Bits, group: Group, bucket: u64) -> Option<Run> {
         let (occupied, at) = (self.read(group.bit), (bucket % 64) as u32);
@@ -214,7 +219,7 @@ impl Segment {
         self.far_run(group, before, is_occupied)
     }
 
-    /// A run that does not end within the first 64 entries of a group.
+    /// Returns a run that does not end within the first 64 entries of a group.
     #[cold]
     fn far_run(&self, group: Group, before: u32, is_occupied: bool) -> Option<Run> {
         let at = if before > 0 { self.end(group, 0, before - 1)? + 1 } else { 0 };
@@ -222,7 +227,7 @@ impl Segment {
         Some(Run { at, len })
     }
 
-    /// End number `n` of those from entry `at` of a group on.
+    /// Returns the position of end `n` from entry `at` of a group on.
     fn end(&self, group: Group, mut at: u64, mut n: u32) -> Option<u64> {
         while at < group.len {
             let ends = self.read(group.end(at));
@@ -259,43 +264,44 @@ impl Segment {
         self.matches(layout, group.entry(layout, run.at), run.len as u32, query)
     }
 
-    /// Whether one of so many entries from `bit` on, which a window holds, stands for the query.
+    /// Returns whether one of `len` entries from `bit` on, which fit into a window, matches the
+    /// query.
     ///
-    /// No entry is zero, so taking one from each borrows from no neighbour, and differs from the
-    /// entry in the 1 that ends it and below: what is left to compare is the fingerprint.
+    /// No entry is zero, so subtracting 1 from each borrows from no neighbour, and changes the 1
+    /// that ends the entry and the bits below it: the other bits are the fingerprint to compare.
     #[inline(always)]
     fn matches(&self, layout: Layout, bit: u64, len: u32, query: u64) -> bool {
         let Layout { width, ones, .. } = layout;
         let entries = window(&self.words, bit);
         let below = entries ^ entries.wrapping_sub(ones);
         let differ = (entries ^ query.wrapping_mul(ones)) & !below;
-        // Marks lanes that are zero: the lowest mark is right, those above it may be too many.
+        // Marks lanes that are zero: the lowest mark is exact, those above it may be false.
         let equal = differ.wrapping_sub(ones) & !differ & ones << (width - 1);
         equal & packed::mask(len * width) != 0
     }
 
-    /// Whether a run has enough of an entry.
+    /// Returns whether a run has so many copies of an entry that they are permanent.
     #[inline(always)]
-    fn has_enough(&self, layout: Layout, group: Group, run: Run, entry: u64) -> bool {
-        if run.len < VOIDS as u64 {
+    fn is_saturated(&self, layout: Layout, group: Group, run: Run, entry: u64) -> bool {
+        if run.len < MAX_VOIDS as u64 {
             return false;
         }
         let entries = (run.at..run.at + run.len)
             .map(|at| packed::get_at(&self.words, layout.width, group.entry(layout, at)));
-        let enough = if entry == layout.void() { VOIDS } else { COPIES };
+        let enough = if entry == layout.void() { MAX_VOIDS } else { MAX_COPIES };
         entries.filter(|other| *other == entry).count() >= enough
     }
 
-    /// Whether an entry more would be refused.
+    /// Returns whether another entry would be refused.
     pub(super) fn is_full(&self, bits: impl Bits, layout: Layout, bucket: u64) -> bool {
         if self.words.is_empty() {
             return false;
         }
         let run = self.run(bits, self.group(layout, bucket), bucket);
-        self.count() >= u64::from(MOST) || run.is_none_or(|run| run.len >= LONGEST_RUN)
+        self.count() >= u64::from(MAX_ENTRIES) || run.is_none_or(|run| run.len >= LONGEST_RUN)
     }
 
-    /// Adds an entry. On `Full` nothing is changed.
+    /// Inserts an entry. On [`Full`] nothing has changed.
     #[inline(always)]
     pub(super) fn insert(
         &mut self,
@@ -305,15 +311,16 @@ impl Segment {
         entry: u64,
     ) -> Result<(), Full> {
         if self.words.is_empty() {
-            *self = Self::with(layout, &[(bucket as u32, entry)]).map_err(|_| Full::NONE)?;
+            *self =
+                Self::from_entries(layout, &[(bucket as u32, entry)]).map_err(|_| Full::NONE)?;
             return Ok(());
         }
         let group = self.group(layout, bucket);
         let run = self.run(bits, group, bucket).ok_or(Full::NONE)?;
-        if self.has_enough(layout, group, run, entry) {
+        if self.is_saturated(layout, group, run, entry) {
             return Ok(());
         }
-        if run.len >= LONGEST_RUN || self.count() >= u64::from(MOST) {
+        if run.len >= LONGEST_RUN || self.count() >= u64::from(MAX_ENTRIES) {
             return Err(Full::NONE);
         }
         self.resize(layout, self.count() + 1).map_err(|_| Full::NONE)?;
@@ -321,10 +328,10 @@ impl Segment {
         let at = run.at + run.len;
         let (end, slot) = (group.end(at), group.entry(layout, at));
         let words = self.words.to_mut();
-        // What comes after makes room for an entry and its end; what lies between those two, for
-        // the end.
-        open(words, slot, past, layout.width + 1);
-        open(words, end, slot, 1);
+        // The bits after the new entry move up by an entry and its end; the bits between the new
+        // end and the new entry, by one.
+        shift_up(words, slot, past, layout.width + 1);
+        shift_up(words, end, slot, 1);
         packed::set_at(words, layout.width, slot + 1, entry);
         set::set(words, end);
         if run.len > 0 {
@@ -337,7 +344,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Takes out the longest entry that stands for the query; `false` if none does.
+    /// Removes the longest entry that matches the query; returns `false` if none does.
     pub(super) fn remove(
         &mut self,
         bits: impl Bits,
@@ -356,7 +363,7 @@ impl Segment {
             (entry ^ query) & !(entry ^ entry.wrapping_sub(1)) == 0
         });
         let Some(at) = matching.min_by_key(|at| entry(*at).trailing_zeros()) else { return false };
-        if self.has_enough(layout, group, run, entry(at)) {
+        if self.is_saturated(layout, group, run, entry(at)) {
             return true;
         }
         let past = GROUPS as u64 * 64 + self.count() * layout.step();
@@ -365,20 +372,20 @@ impl Segment {
         if at + 1 == run.at + run.len && run.len > 1 {
             set::set(words, end - 1);
         }
-        close(words, end, slot, 1);
-        close(words, slot - 1, past, layout.width + 1);
+        shift_down(words, end, slot, 1);
+        shift_down(words, slot - 1, past, layout.width + 1);
         if run.len == 1 {
             set::clear(words, group.bit + bucket % 64);
         }
         for end in &mut self.ends[bucket as usize / 64..] {
             *end -= 1;
         }
-        // Without memory for fewer lines it stays as large as it is.
+        // If the smaller allocation fails, the segment keeps its size.
         let _ = self.resize(layout, self.count());
         true
     }
 
-    /// Moves to as many lines as so many entries take.
+    /// Reallocates the segment for `count` entries.
     #[inline(always)]
     fn resize(&mut self, layout: Layout, count: u64) -> Result<(), OutOfMemory> {
         let words = layout.words(count) as usize;
@@ -392,7 +399,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Every entry with its bucket, in order.
+    /// Returns every entry with its bucket, in order.
     pub(super) fn entries(&self, layout: Layout) -> Vec<(u32, u64)> {
         let mut entries = Vec::with_capacity(self.count() as usize);
         for first in (0..1 << BUCKET_BITS).step_by(64) {
@@ -411,26 +418,27 @@ impl Segment {
         entries
     }
 
-    /// That what it lists makes these very words again.
+    /// Checks that rebuilding the segment from its entries gives the same words.
     pub(super) fn validate(&self, layout: Layout) -> Result<(), &'static str> {
         let entries = self.entries(layout);
         if entries.iter().any(|(_, entry)| *entry == 0) {
             return Err("an entry has no end");
         }
         if !entries.is_sorted_by_key(|(bucket, _)| bucket) {
-            return Err("an entry is not in its place");
+            return Err("an entry is misplaced");
         }
-        match Self::with(layout, &entries) {
+        match Self::from_entries(layout, &entries) {
             Ok(made) if made == *self => Ok(()),
-            Ok(_) => Err("an entry is not in its place"),
-            Err(_) => Err("there is no memory to look at a segment"),
+            Ok(_) => Err("an entry is misplaced"),
+            Err(_) => Err("failed to allocate memory to check a segment"),
         }
     }
 }
 
-/// Moves bits `from..to` up by fewer than 64 and leaves zeros behind. Those above are written over.
+/// Moves bits `from..to` up by fewer than 64 and clears the vacated bits. Bits above are
+/// overwritten.
 #[inline(always)]
-fn open(words: &mut [u64], from: u64, to: u64, by: u32) {
+fn shift_up(words: &mut [u64], from: u64, to: u64, by: u32) {
     let past = to + u64::from(by);
     let (first, last) = ((from / 64) as usize, ((past - 1) / 64) as usize);
     let words = &mut words[first..=last];
@@ -445,8 +453,8 @@ fn open(words: &mut [u64], from: u64, to: u64, by: u32) {
     words[last - first] = words[last - first] & !high | above;
 }
 
-/// Moves bits up to `to` down by fewer than 64, those from `from + by` on, and leaves zeros behind.
-fn close(words: &mut [u64], from: u64, to: u64, by: u32) {
+/// Moves bits `from + by..to` down by fewer than 64 and clears the vacated bits.
+fn shift_down(words: &mut [u64], from: u64, to: u64, by: u32) {
     let (first, last) = ((from / 64) as usize, ((to - 1) / 64) as usize);
     let words = &mut words[first..=last];
     let (low, high) = (packed::mask((from % 64) as u32), !packed::mask(((to - 1) % 64 + 1) as u32));

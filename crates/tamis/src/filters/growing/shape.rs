@@ -1,4 +1,4 @@
-//! How many segments there are, how long fingerprints are, and what rate comes of it.
+//! The number of segments, the lengths of fingerprints, and the rate that follows.
 
 use std::sync::Arc;
 
@@ -9,62 +9,67 @@ use crate::limits::MAX_KEYS;
 use crate::settings::{Setting, Settings};
 use crate::shape::{Figures, Shape};
 
-/// Keys for each segment: when there are more, there is one more segment.
-pub(super) const KEYS: u64 = 512;
-/// How slowly the share of the rate is spent that generations to come have: at 16 a set that has
-/// doubled 17 times gives the next generation a 66th of the rate, and more or less than 16 gives it
-/// less.
-const SPARING: f64 = 16.0;
-/// Positions among the segments over which the rate is averaged, where there are more.
+/// Keys per segment: when there are more, a segment is split.
+pub(super) const SEGMENT_KEYS: u64 = 512;
+/// How slowly the rate is spent on successive generations: with 16, a set that has doubled 17 times
+/// leaves the next generation 1/66 of the rate, and any other value leaves it less.
+const RESERVE: f64 = 16.0;
+/// The largest number of positions among the segments over which the rate is averaged.
 const SAMPLES: u64 = 1024;
 
 const MOST: Setting = Setting::new(
     "most",
-    "a largest number of keys, up to 2^48, at which it is to be smallest; else it is ready \
-            for any",
+    "the number of keys, 1 to 2^48, at which memory is minimised; default: none",
 );
 
-/// A first size, a rate for all sizes, and perhaps a largest size.
+/// The parameters of a growing filter: an initial size, a rate for all sizes, and optionally a
+/// largest size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GrowingShape {
     keys: u64,
     fpr: f64,
     most: u64,
-    /// Segments of the first size.
+    /// Segments of the initial size.
     base: u64,
     generations: Arc<[Generation]>,
 }
 
-/// What holds for the segments that were split as often.
+/// The parameters of the segments of one depth.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Generation {
-    /// Bits of a new fingerprint.
+    /// Length of a new fingerprint in bits.
     pub(super) length: u32,
     pub(super) layout: Layout,
 }
 
 impl GrowingShape {
-    /// A shape by hand: a first size, the rate that is kept however large it becomes, and a size at
-    /// which it is to be smallest, if that is known.
+    /// Returns a shape for an initial size of `keys` keys and a rate that holds at all sizes. If
+    /// `most` is given, memory is minimised at that size.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] or [`Error::Fpr`] if a parameter is out of range, [`Error::Infeasible`] if
+    /// the rate takes fingerprints of more than 64 bits.
     pub fn new(keys: u64, fpr: f64, most: Option<u64>) -> Result<Self, Error> {
         crate::shape::check_keys(keys)?;
         crate::shape::check_fpr(fpr)?;
         let most = most.unwrap_or(0);
         crate::shape::check_keys(most)?;
-        let base = keys.div_ceil(KEYS).max(1);
+        let base = keys.div_ceil(SEGMENT_KEYS).max(1);
         let generations = generations(base, fpr, most);
         if generations.is_empty() {
-            return Err(Error::Infeasible { why: "that takes fingerprints of more than 64 bits" });
+            return Err(Error::Infeasible {
+                why: "the rate takes fingerprints of more than 64 bits",
+            });
         }
         Ok(Self { keys, fpr, most, base, generations: generations.into() })
     }
 
-    /// The rate that it keeps.
+    /// Returns the rate that holds at all sizes.
     pub fn fpr(&self) -> f64 {
         self.fpr
     }
 
-    /// The size at which it is to be smallest, if one was named.
+    /// Returns the size at which memory is minimised, if given.
     pub fn most(&self) -> Option<u64> {
         Some(self.most).filter(|most| *most > 0)
     }
@@ -77,34 +82,36 @@ impl GrowingShape {
         &self.generations[depth as usize]
     }
 
-    /// Segments that there can be.
-    pub(super) fn most_segments(&self) -> u64 {
+    /// Returns the largest number of segments.
+    pub(super) fn max_segments(&self) -> u64 {
         self.base << (self.generations.len() - 1)
     }
 
-    /// Segments for so many keys.
+    /// Returns the number of segments for `keys` keys.
     fn segments(&self, keys: u64) -> u64 {
-        keys.div_ceil(KEYS).clamp(self.base, self.most_segments())
+        keys.div_ceil(SEGMENT_KEYS).clamp(self.base, self.max_segments())
     }
 
-    /// How often the segments were split that have been split least, of so many, and how many have
-    /// been split once more.
+    /// Returns the depth of the segments that were split least, and how many have been split once
+    /// more.
     pub(super) fn round(&self, segments: u64) -> (u32, u64) {
         let depth = (segments / self.base).ilog2();
         (depth, segments - (self.base << depth))
     }
 
-    /// The share of all fingerprints that one of this depth is.
+    /// Returns the probability that a key has a given fingerprint of this depth.
     fn chance(&self, depth: u32) -> f64 {
         let bits = depth + BUCKET_BITS + self.generation(depth).length;
         (-f64::from(bits)).exp2() / self.base as f64
     }
 
-    /// The rate, averaged over where in the round of splitting a stranger's segment is.
+    /// Returns the rate, averaged over the position of a non-member's segment in the round of
+    /// splits.
     ///
-    /// Segment `i` of `P` is split when there are `KEYS (P + i)` keys. What it was split from had
-    /// number `i mod P/2`, and so on: that tells how many keys came while the stranger's segment was
-    /// of each depth, each of which has its fingerprint with that depth's chance.
+    /// Segment `i` of `P` is split when there are `SEGMENT_KEYS (P + i)` keys. It was split from
+    /// segment `i mod P/2`, and so on. That gives the number of keys that arrived while the
+    /// non-member's segment had each depth; each of them has its fingerprint with the probability
+    /// for that depth.
     fn rate(&self, keys: u64) -> f64 {
         let (round, split) = self.round(self.segments(keys));
         let depth = round + u32::from(split > 0);
@@ -112,7 +119,7 @@ impl GrowingShape {
         let misses: Vec<f64> = (0..=depth).map(|depth| (-self.chance(depth)).ln_1p()).collect();
         let samples = segments.min(SAMPLES);
         let passes = |sample: u64| {
-            // Multiples of the golden ratio are spread evenly in all rounds at once.
+            // Multiples of the golden ratio are evenly distributed in all rounds at once.
             let at = if segments > SAMPLES {
                 tamis_bits::range::scale(sample.wrapping_mul(0x9e37_79b9_7f4a_7c15), segments)
             } else {
@@ -122,7 +129,8 @@ impl GrowingShape {
             for (depth, miss) in misses.iter().enumerate() {
                 let segments = self.base << depth;
                 let last = depth + 1 == misses.len();
-                let until = if last { keys } else { keys.min(KEYS * (segments + at % segments)) };
+                let until =
+                    if last { keys } else { keys.min(SEGMENT_KEYS * (segments + at % segments)) };
                 sum += (until - before) as f64 * miss;
                 before = until;
             }
@@ -131,7 +139,7 @@ impl GrowingShape {
         (0..samples).map(passes).sum::<f64>() / samples as f64
     }
 
-    /// Bytes for so many keys, on average.
+    /// Returns the average number of bytes for `keys` keys.
     fn bytes(&self, keys: u64) -> u64 {
         let segments = self.segments(keys);
         let (round, split) = self.round(segments);
@@ -151,8 +159,7 @@ impl GrowingShape {
         bytes.ceil() as u64 + places * size_of::<Segment>() as u64
     }
 
-    /// Entries for each key in a segment of this depth: those of which nothing is left are there
-    /// more than once.
+    /// Returns the number of entries per key in a segment of this depth: void entries have copies.
     fn entries(&self, depth: u32) -> f64 {
         let mut entries = 0.0;
         for age in 0..=depth {
@@ -164,34 +171,36 @@ impl GrowingShape {
     }
 }
 
-/// 1.4 times that of `counting_quotient`, as `tamis bench --keys 10M --fpr 1%` has it: a look at the list of
-/// segments, which is near, and then three lines side by side: group, ends, entries.
-const COST: f64 = 5.0;
+/// 1.4 times that of `counting_quotient`, measured with `tamis bench --keys 10M --fpr 1%`: a read
+/// of the list of segments, which is usually cached, and then three adjacent reads: group, ends,
+/// entries.
+const QUERY_COST: f64 = 5.0;
 
-/// The lengths of fingerprints, generation by generation: the shortest that leave the generations to
-/// come their share of the rate.
+/// Returns the lengths of fingerprints by generation: the shortest that leave later generations
+/// their share of the rate.
 ///
-/// Only sums, products and quotients decide, which are the same on every machine: a file holds the
-/// rate and not the lengths.
+/// Only sums, products and quotients decide, which give the same results on every machine: a file
+/// holds the rate and not the lengths.
 fn generations(base: u64, fpr: f64, most: u64) -> Vec<Generation> {
-    let named = (most.div_ceil(KEYS) / base).max(1).ilog2();
+    let named = (most.div_ceil(SEGMENT_KEYS) / base).max(1).ilog2();
     let spent_by = |depth: u32| {
-        // After so many generations of no end, or after those on the way to the largest size.
-        let sparing =
-            |generations: u32| f64::from(generations) / (f64::from(generations) + SPARING);
+        // The share of the rate after this number of generations, without a limit or up to the
+        // largest size.
+        let share_after =
+            |generations: u32| f64::from(generations) / (f64::from(generations) + RESERVE);
         match depth {
-            _ if most == 0 => sparing(depth + 1),
+            _ if most == 0 => share_after(depth + 1),
             _ if depth <= named => 0.5 / f64::from(named - depth + 1),
-            _ => 0.75 + 0.25 * sparing(depth - named - 1),
+            _ => 0.75 + 0.25 * share_after(depth - named - 1),
         }
     };
     let mut generations = Vec::<Generation>::new();
     let (mut spent, mut widest) = (0.0, 0);
     for depth in 0.. {
-        if base << depth > MAX_KEYS / KEYS {
+        if base << depth > MAX_KEYS / SEGMENT_KEYS {
             break;
         }
-        // Entries that this generation leaves in a bucket, on average over the segments.
+        // The average number of entries per bucket that this generation leaves.
         let entries = if depth == 0 { 0.75 } else { 0.375 };
         let share = |length: u32| entries / (1u64 << length) as f64;
         let longest = 56.min(64 - BUCKET_BITS - depth);
@@ -211,21 +220,21 @@ impl Shape for GrowingShape {
         Self::new(keys, fpr, settings.number(&MOST, |most| (1..=MAX_KEYS).contains(&most))?)
     }
 
-    /// At its first size.
+    /// Returns the figures at the initial size.
     fn figures(&self) -> Figures {
         self.figures_at(self.keys)
     }
 
-    /// What it promises with so many keys.
+    /// Returns the figures with `keys` keys.
     fn figures_at(&self, keys: u64) -> Figures {
-        Figures { keys, fpr: self.fpr_at(keys), bytes: self.bytes(keys), query_cost: COST }
+        Figures { keys, fpr: self.fpr_at(keys), bytes: self.bytes(keys), query_cost: QUERY_COST }
     }
 
     fn keys(&self) -> u64 {
         self.keys
     }
 
-    /// The rate of so many keys, of which none was removed.
+    /// Returns the rate with `keys` keys, of which none was removed.
     fn fpr_at(&self, keys: u64) -> f64 {
         if keys == 0 { 0.0 } else { self.rate(keys) }
     }

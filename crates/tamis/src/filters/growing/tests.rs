@@ -10,8 +10,8 @@ fn grown(keys: u64, fpr: f64, most: Option<u64>, members: &[KeyHash]) -> Growing
     Growing::build(GrowingShape::new(keys, fpr, most).unwrap(), members).unwrap()
 }
 
-/// What the drawing says, entry by entry: some beginning of each key's bits is where they lead to,
-/// one for each key, and the bits are used up in this order.
+/// Checks the drawing entry by entry: each key has an entry of its own, which is a prefix of its
+/// bits, in the bucket that its bits lead to.
 #[test]
 fn every_key_has_an_entry_of_its_own() {
     for (fpr, most, size) in [(0.01, None, 40_000), (0.3, None, 300_000), (0.3, Some(3000), 40_000)]
@@ -34,10 +34,10 @@ fn every_key_has_an_entry_of_its_own() {
             keys[index as usize].push((bits >> 54, bits << 10));
         }
         let mut voids = 0;
-        for (keys, (depth, segment)) in keys.into_iter().zip(filter.in_order()) {
+        for (keys, (depth, segment)) in keys.into_iter().zip(filter.segments_in_order()) {
             let layout = filter.layout(depth);
             let mut left = segment.entries(layout);
-            // The longest first: a short one may do for several.
+            // The longest match first: a short entry may match several keys.
             for (bucket, bits) in keys {
                 let matching = left.iter().enumerate().filter(|(_, (of, entry))| {
                     let length = layout.width - 1 - entry.trailing_zeros();
@@ -46,27 +46,31 @@ fn every_key_has_an_entry_of_its_own() {
                             || bits >> (64 - length) == entry >> (layout.width - length))
                 });
                 let longest = matching.min_by_key(|(_, (_, entry))| entry.trailing_zeros());
-                let (at, _) = longest.expect("an entry for each key");
+                let (at, _) = longest.expect("each key has an entry");
                 left.remove(at);
             }
-            assert!(left.iter().all(|(_, entry)| *entry == layout.void()), "only copies are over");
+            assert!(
+                left.iter().all(|(_, entry)| *entry == layout.void()),
+                "only void copies are left"
+            );
             voids += left.len();
         }
         let share = voids as f64 / (filter.segments as f64 * 1024.0);
-        assert!(share < fpr && (share > 0.0) == (fpr == 0.3), "{share} copies a bucket");
+        assert!(share < fpr && (share > 0.0) == (fpr == 0.3), "{share} copies per bucket");
     }
 }
 
-/// From a thousand keys to more than half a million, at each doubling, by what the rate is made of.
+/// The computed rate rises with each doubling, never exceeds the planned rate, and ends above half
+/// of it.
 #[test]
-fn lengths_leave_a_share_for_all_rounds_to_come() {
+fn lengths_leave_a_share_for_later_rounds() {
     for (keys, fpr, most) in
         [(1, 0.01, None), (1000, 0.01, Some(100_000_000)), (1 << 30, 1e-4, None), (500, 0.9, None)]
     {
         let shape = GrowingShape::new(keys, fpr, most).unwrap();
-        let size = |doubling: u32| (shape.base() * KEYS) << doubling;
+        let size = |doubling: u32| (shape.base() * SEGMENT_KEYS) << doubling;
         let rates: Vec<f64> = (0..)
-            .take_while(|doubling| size(*doubling) <= shape.most_segments() * KEYS)
+            .take_while(|doubling| size(*doubling) <= shape.max_segments() * SEGMENT_KEYS)
             .map(|doubling| shape.fpr_at(size(doubling)))
             .collect();
         assert!(rates.is_sorted() && rates.iter().all(|rate| *rate <= fpr), "{rates:?}");
@@ -74,15 +78,15 @@ fn lengths_leave_a_share_for_all_rounds_to_come() {
     }
 }
 
-/// The targets, by the figures that conformance compares with what is allocated.
+/// The planned memory, which conformance compares with the allocated memory.
 #[test]
-fn bits_a_key_follow_the_bound() {
+fn bits_per_key_follow_the_bound() {
     let bits = |most, keys: u64| {
         let shape = GrowingShape::new(1000, 0.01, most).unwrap();
         shape.figures_at(keys).bits_per_key()
     };
     for keys in (10..=27).map(|log| 1 << log).chain([100_000_000]) {
-        // What a filter of known size could do, and log log of how far it has come.
+        // The bound for a known size plus log log of the growth.
         let bound = 100f64.log2() + (keys as f64 / 1000.0).log2().max(1.0).log2();
         let bits = bits(None, keys);
         println!("{keys}: {bits} bits, bound {bound}");
@@ -91,8 +95,8 @@ fn bits_a_key_follow_the_bound() {
     assert!(bits(Some(100_000_000), 100_000_000) < 15.0);
 }
 
-/// The lines that an insertion changes, counted by comparing all before with all after; and memory
-/// grows by no more than they are.
+/// Counts the lines that an insertion changes by comparing the whole filter before and after;
+/// memory grows by no more than that.
 #[test]
 fn no_insertion_does_more_in_a_larger_filter() {
     let lines = |segment: &Segment| segment.words().len() / tamis_bits::LINE_WORDS;
@@ -103,8 +107,8 @@ fn no_insertion_does_more_in_a_larger_filter() {
         for key in &members[size as usize..] {
             let (before, bytes) = (filter.clone(), filter.bytes());
             filter.insert(*key).unwrap();
-            let new = filter.in_order().skip(before.segments as usize);
-            let same = filter.in_order().zip(before.in_order());
+            let new = filter.segments_in_order().skip(before.segments as usize);
+            let same = filter.segments_in_order().zip(before.segments_in_order());
             let changed = same.filter(|(now, then)| now.1 != then.1);
             let work: usize = changed.map(|(now, then)| lines(now.1) + lines(then.1)).sum();
             worst = worst.max(work + new.map(|(_, segment)| lines(segment)).sum::<usize>());
@@ -115,9 +119,9 @@ fn no_insertion_does_more_in_a_larger_filter() {
     }
 }
 
-/// Copies go one at a time, and of entries that stand for a key the longest.
+/// Copies are removed one at a time, and of the entries that match a key the longest.
 #[test]
-fn removing_takes_what_is_surely_its_own() {
+fn removal_takes_the_longest_match() {
     let members = hashes(5, 0..60_000);
     let mut filter = grown(1000, 0.3, None, &members[..30_000]);
     filter.insert_batch(&members).unwrap();
@@ -136,10 +140,10 @@ fn removing_takes_what_is_surely_its_own() {
     assert_eq!(filter.len(), 0);
 }
 
-/// Of a key that is there more often than it is told, the entries stay for good, in every split and
-/// when nothing is left of them; and they do not get more.
+/// Entries of a key with too many copies are permanent, in every split and after they become void;
+/// and their number does not grow.
 #[test]
-fn any_number_of_copies_is_taken() {
+fn any_number_of_copies_is_accepted() {
     let (key, others) = (KeyHash { hi: 77 << 40, lo: 5 }, hashes(6, 0..300_000));
     let mut filter = grown(10, 0.3, Some(1000), &[key; 200]);
     assert_eq!(filter.len(), 200);
@@ -153,16 +157,19 @@ fn any_number_of_copies_is_taken() {
     assert!((0..200).all(|_| filter.remove(key)) && filter.contains(key));
     assert_eq!(filter.len(), 300_000);
     assert!(others.iter().all(|key| filter.contains(*key)));
-    let voids = filter.in_order().map(|(depth, segment)| {
+    let voids = filter.segments_in_order().map(|(depth, segment)| {
         let entries = segment.entries(filter.layout(depth));
         entries.iter().filter(|(_, entry)| *entry == filter.layout(depth).void()).count()
     });
     let voids = voids.max().unwrap();
-    assert!((VOIDS * 10..=VOIDS * 1024).contains(&voids), "{voids} void entries in a segment");
+    assert!(
+        (MAX_VOIDS * 10..=MAX_VOIDS * 1024).contains(&voids),
+        "{voids} void entries in a segment"
+    );
 }
 
-/// Whatever the number of entries and their width, all buckets can be asked for, past the last entry
-/// too, and every entry is found, and can be removed and put in again.
+/// For all numbers of entries and widths, every bucket can be queried, also past the last entry,
+/// and every entry is found, and can be removed and inserted again.
 #[test]
 fn segments_of_every_size() {
     use tamis_bits::select::Portable;
@@ -171,7 +178,7 @@ fn segments_of_every_size() {
         let mut segment = Segment::empty().unwrap();
         let mut made = Vec::new();
         for (at, key) in hashes(u64::from(width), 0..300).into_iter().enumerate() {
-            // Many in the lowest groups, none in the last.
+            // Many entries in the lowest groups, none in the last.
             let bucket = key.hi % 1000 / (1 + key.lo % 50);
             let entry = layout.entry(key.lo, width - 1);
             segment.insert(Portable, layout, bucket, entry).unwrap();
@@ -184,7 +191,7 @@ fn segments_of_every_size() {
             let any = (0..1024).filter(|bucket| segment.contains(Portable, layout, *bucket, 0));
             assert!(any.count() <= made.len());
             let before = segment.clone();
-            // The first of its like goes, and comes back as the last.
+            // The first of equal entries is removed, and inserted again as the last.
             assert!(segment.remove(Portable, layout, bucket, entry));
             segment.insert(Portable, layout, bucket, entry).unwrap();
             let moved = made.iter().position(|other| *other == (bucket as u32, entry)).unwrap();

@@ -1,16 +1,16 @@
-//! One block of a Morton filter: buckets without places of their own, in a cache line.
+//! A block of a Morton filter: variable-size buckets in one cache line.
 
 use tamis_bits::{LINE_WORDS, packed};
 
-/// Overflow bits.
+/// Number of overflow bits.
 pub(super) const FLAGS: u32 = 16;
-/// Keys of a bucket.
-pub(super) const DEEP: u64 = 3;
+/// The largest number of keys in a bucket.
+pub(super) const BUCKET_SLOTS: u64 = 3;
 
 pub(super) type Block = [u64; LINE_WORDS];
 
-/// For each bucket the bits of the counters before its own; in a table, because a branch on which
-/// of the two words it lies in would be guessed wrong half of the time.
+/// For each bucket, the mask of the counters before its own. This is a table because a branch on
+/// the word that contains the counter would be mispredicted half of the time.
 static BEFORE: [[u64; 2]; 64] = {
     let mut masks = [[0; 2]; 64];
     let mut bucket = 0;
@@ -22,7 +22,7 @@ static BEFORE: [[u64; 2]; 64] = {
     masks
 };
 
-/// What a block of fingerprints of `F` bits is made of.
+/// The layout of a block of fingerprints of `F` bits.
 pub(super) struct Layout<const F: u32>;
 
 impl<const F: u32> Layout<F> {
@@ -34,10 +34,10 @@ impl<const F: u32> Layout<F> {
     const ONES: u64 = 1 | 1 << F | 1 << (2 * F);
     const TOPS: u64 = Self::ONES << (F - 1);
 
-    /// The word that slots begin in.
+    /// The word in which the slots begin.
     const FIRST: usize = Self::SLOTS_AT as usize / 64;
-    /// For each slot the bits below it, for inserting without a loop whose length is not known
-    /// beforehand: such a loop is guessed wrong.
+    /// For each slot, the mask of the bits below it. It replaces a loop of unpredictable length in
+    /// insertions.
     const BELOW: [Block; 48] = {
         let mut below = [[u64::MAX; LINE_WORDS]; 48];
         let mut slot = 0;
@@ -57,20 +57,20 @@ impl<const F: u32> Layout<F> {
         below
     };
 
-    /// The counters of the buckets before this one.
+    /// Returns the counters of the buckets before this one.
     #[inline(always)]
-    pub(super) fn before(block: &Block, bucket: u32) -> [u64; 2] {
+    pub(super) fn counters_before(block: &Block, bucket: u32) -> [u64; 2] {
         let masks = &BEFORE[bucket as usize % BEFORE.len()];
         [block[0] & masks[0], block[1] & masks[1]]
     }
 
-    /// Fingerprints in a bucket.
+    /// Returns the number of fingerprints in a bucket.
     #[inline(always)]
     pub(super) fn count(block: &Block, bucket: u32) -> u64 {
         block[(bucket / 32) as usize % 2] >> (2 * (bucket % 32)) & 3
     }
 
-    /// The sum of 2-bit counters.
+    /// Returns the sum of 2-bit counters.
     #[inline(always)]
     pub(super) fn sum(words: [u64; 2]) -> u32 {
         const TWOS: u64 = 0x3333_3333_3333_3333;
@@ -81,39 +81,40 @@ impl<const F: u32> Layout<F> {
         (bytes.wrapping_mul(0x0101_0101_0101_0101) >> 56) as u32
     }
 
-    /// Fingerprints in the block.
+    /// Returns the number of fingerprints in the block.
     #[inline(always)]
     pub(super) fn len(block: &Block) -> u32 {
         Self::sum([block[0], if Self::BUCKETS == 64 { block[1] } else { 0 }])
     }
 
-    /// The first slot of a bucket and how many are its.
+    /// Returns the first slot of a bucket and its number of slots.
     #[inline(always)]
     pub(super) fn find(block: &Block, bucket: u32) -> (u32, u64) {
-        (Self::sum(Self::before(block, bucket)), Self::count(block, bucket))
+        (Self::sum(Self::counters_before(block, bucket)), Self::count(block, bucket))
     }
 
-    /// The bits from slot `slot` on. A file may state any counters: what lies past the end of the
-    /// block is taken from its beginning.
+    /// Returns the bits from slot `slot` on. A damaged file may have any counters: past the end of
+    /// the block, the bits wrap around to its beginning.
     #[inline(always)]
-    pub(super) fn from(block: &Block, slot: u32) -> u64 {
+    pub(super) fn slots_from(block: &Block, slot: u32) -> u64 {
         let bit = Self::SLOTS_AT + slot * F;
         let (word, shift) = ((bit / 64) as usize, bit % 64);
         block[word % LINE_WORDS] >> shift | block[(word + 1) % LINE_WORDS] << 1 << (63 - shift)
     }
 
-    /// Where in the bucket the fingerprint is: the top bit of the lowest lane.
+    /// Returns the first slot of the bucket and a mask with the top bit of the lowest lane that
+    /// equals the fingerprint.
     #[inline(always)]
-    pub(super) fn lanes(block: &Block, bucket: u32, print: u64) -> (u32, u64) {
+    pub(super) fn matches(block: &Block, bucket: u32, fp: u64) -> (u32, u64) {
         let (slot, count) = Self::find(block, bucket);
-        let x = Self::from(block, slot) ^ Self::ONES.wrapping_mul(print);
+        let x = Self::slots_from(block, slot) ^ Self::ONES.wrapping_mul(fp);
         let zero = x.wrapping_sub(Self::ONES) & !x & Self::TOPS;
         (slot, zero & ((1 << (count as u32 * F)) - 1))
     }
 
     #[inline(always)]
-    pub(super) fn has(block: &Block, bucket: u32, print: u64) -> bool {
-        Self::lanes(block, bucket, print).1 != 0
+    pub(super) fn contains(block: &Block, bucket: u32, fp: u64) -> bool {
+        Self::matches(block, bucket, fp).1 != 0
     }
 
     #[inline(always)]
@@ -127,16 +128,17 @@ impl<const F: u32> Layout<F> {
 
     #[inline(always)]
     pub(super) fn has_room(block: &Block, bucket: u32) -> bool {
-        // Slots are taken from the first on, and the last one ends with the block.
-        (block[LINE_WORDS - 1] >> (64 - F) == 0) & (Self::count(block, bucket) < DEEP)
+        // Slots are filled from the first on, and the last one ends with the block.
+        (block[LINE_WORDS - 1] >> (64 - F) == 0) & (Self::count(block, bucket) < BUCKET_SLOTS)
     }
 
-    /// Appends a fingerprint to a bucket; those of later buckets move up.
+    /// Appends a fingerprint to a bucket; later fingerprints move up. Returns `false` if there is no
+    /// room.
     #[inline(always)]
-    pub(super) fn put(block: &mut Block, bucket: u32, print: u64) -> bool {
+    pub(super) fn insert(block: &mut Block, bucket: u32, fp: u64) -> bool {
         let (first, count) = Self::find(block, bucket);
         let slot = first + count as u32;
-        // A file may state any counters, such that a bucket begins past the end.
+        // A damaged file may have any counters, so a bucket may begin past the end.
         if !Self::has_room(block, bucket) || slot >= Self::SLOTS {
             return false;
         }
@@ -147,15 +149,15 @@ impl<const F: u32> Layout<F> {
         }
         let bit = Self::SLOTS_AT + slot * F;
         let (word, shift) = ((bit / 64) as usize, bit % 64);
-        block[word % LINE_WORDS] |= print << shift;
-        block[(word + 1) % LINE_WORDS] |= print >> 1 >> (63 - shift);
+        block[word % LINE_WORDS] |= fp << shift;
+        block[(word + 1) % LINE_WORDS] |= fp >> 1 >> (63 - shift);
         block[(bucket / 32) as usize] += 1 << (2 * (bucket % 32));
         true
     }
 
-    /// Takes a fingerprint out of a bucket, if it is there; those after it move down.
-    pub(super) fn take(block: &mut Block, bucket: u32, print: u64) -> bool {
-        let (first, lanes) = Self::lanes(block, bucket, print);
+    /// Removes a fingerprint from a bucket, if present; later fingerprints move down.
+    pub(super) fn remove(block: &mut Block, bucket: u32, fp: u64) -> bool {
+        let (first, lanes) = Self::matches(block, bucket, fp);
         let slot = first + lanes.trailing_zeros() / F;
         if lanes == 0 || slot >= Self::SLOTS {
             return false;
@@ -174,10 +176,10 @@ impl<const F: u32> Layout<F> {
         true
     }
 
-    /// The fingerprints of a bucket.
-    pub(super) fn prints(block: &Block, bucket: u32) -> impl Iterator<Item = u64> + use<F> {
+    /// Returns the fingerprints of a bucket.
+    pub(super) fn fingerprints(block: &Block, bucket: u32) -> impl Iterator<Item = u64> + use<F> {
         let (slot, count) = Self::find(block, bucket);
-        let all = Self::from(block, slot);
+        let all = Self::slots_from(block, slot);
         (0..count as u32).map(move |i| all >> (i * F) & packed::mask(F))
     }
 }
@@ -187,32 +189,32 @@ mod tests {
     use super::*;
     use tamis_bits::range::mix;
 
-    /// One block against a list of fingerprints for each bucket.
+    /// Compares a block with a list of fingerprints for each bucket.
     fn a_block_is_its_buckets<const F: u32>() {
         assert_eq!(Layout::<F>::SLOTS_AT + Layout::<F>::SLOTS * F, 512);
         let mut block = [0; LINE_WORDS];
         let mut model = vec![Vec::new(); Layout::<F>::BUCKETS as usize];
         for step in 0..200_000u64 {
             let bucket = (mix(step) % u64::from(Layout::<F>::BUCKETS)) as u32;
-            let print = 1 + mix(step ^ 77 << 40) % 3 * (packed::mask(F) / 3);
+            let fp = 1 + mix(step ^ 77 << 40) % 3 * (packed::mask(F) / 3);
             let len: usize = model.iter().map(Vec::len).sum();
             let here = &mut model[bucket as usize];
-            assert_eq!(Layout::<F>::has(&block, bucket, print), here.contains(&print));
+            assert_eq!(Layout::<F>::contains(&block, bucket, fp), here.contains(&fp));
             if mix(step ^ 99 << 40) % 9 < 5 {
                 let room = here.len() < 3 && len < Layout::<F>::SLOTS as usize;
                 assert_eq!(Layout::<F>::has_room(&block, bucket), room);
-                assert_eq!(Layout::<F>::put(&mut block, bucket, print), room);
+                assert_eq!(Layout::<F>::insert(&mut block, bucket, fp), room);
                 if room {
-                    here.push(print);
+                    here.push(fp);
                 }
             } else {
-                let at = here.iter().position(|other| *other == print);
-                assert_eq!(Layout::<F>::take(&mut block, bucket, print), at.is_some());
+                let at = here.iter().position(|other| *other == fp);
+                assert_eq!(Layout::<F>::remove(&mut block, bucket, fp), at.is_some());
                 at.map(|at| here.remove(at));
             }
             let probe = (step % u64::from(Layout::<F>::BUCKETS)) as u32;
-            let prints: Vec<u64> = Layout::<F>::prints(&block, probe).collect();
-            assert_eq!(prints, model[probe as usize]);
+            let fingerprints: Vec<u64> = Layout::<F>::fingerprints(&block, probe).collect();
+            assert_eq!(fingerprints, model[probe as usize]);
         }
     }
 

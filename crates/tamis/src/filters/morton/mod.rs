@@ -1,5 +1,5 @@
-//! The Morton filter: a cuckoo filter whose buckets are packed into cache lines, so that most keys
-//! and most strangers cost one line.
+//! The Morton filter: a cuckoo filter whose buckets are packed into cache lines, so that most
+//! lookups read one line.
 //!
 //! ```text
 //!  one block, 512 bits            f = 8                  f = 12
@@ -14,38 +14,38 @@
 //!
 //! | figure | f = 8 | f = 12 |
 //! | --- | --- | --- |
-//! | bits a key | 11.7 at 0.31 % | 15.0 at 0.03 % |
+//! | bits per key | 11.7 at 0.31 % | 15.0 at 0.03 % |
 //! | cache lines | 1; a second one where the first bucket has spilled | |
-//! | building | 1 line a key; when nearly full a few more, to make room | |
+//! | building | 1 line per key; a few more when nearly full, to make room | |
 //!
-//! A bucket has no place of its own: its fingerprints begin after those of all buckets before it,
-//! at the sum of their counters. So buckets may be mostly empty and cost little, and a key nearly
-//! always fits into its first one. When it does not, because the bucket has 3 or the block is full,
-//! a bit is set that stands for the bucket, and the key goes to its other bucket or takes the place
-//! of one that does. Who does not find a key in its first bucket looks at that bit, and mostly is
-//! done.
+//! A bucket has no fixed position: its fingerprints begin after those of all buckets before it, at
+//! the sum of their counters. So buckets that are mostly empty take little space, and a key nearly
+//! always fits into its first bucket. When it does not, because the bucket has 3 keys or the block
+//! is full, the overflow bit of the bucket is set, and the key goes to its other bucket or takes
+//! the slot of a fingerprint that moves. A lookup that does not find the key in its first bucket
+//! reads the overflow bit, and usually ends there.
 //!
-//! Removing never clears such a bit: others may have spilled too. It only costs second looks. As
-//! with every table of fingerprints, remove members only: a stranger that is taken for one takes a
-//! member with it. It holds 6 copies of a key; then it is [`Full`].
+//! Removing never clears an overflow bit, since other keys may have spilled too; that only costs
+//! second reads. As in every filter that stores fingerprints, only members may be removed: removing
+//! a false positive removes a member. The filter holds 6 copies of a key; then it returns [`Full`].
 //!
 //! Breslow, Jayasena, *Morton Filters: Faster, Space-Efficient Cuckoo Filters via Biasing,
 //! Compression, and Decoupled Logical Sparsity*, 2018. Differences: the other bucket is anywhere,
-//! as in `cuckoo`, not some blocks away; room is made by looking before anything is moved, so a
-//! refused key leaves no trace; narrower and wider fingerprints than these two are left out.
+//! as in `cuckoo`, not a few blocks away; the search for room ends before anything is moved, so a
+//! refused key changes nothing; fingerprints of other widths than these two are left out.
 //!
-//! It shines in batches: with 10^8 keys they take 0.65 of `cuckoo`'s time to ask and 0.58 to insert.
-//! One at a time it takes nearly twice as long, though it touches half the lines: whether the second
-//! look is needed is a guess, wrong for every eighth stranger, and nothing that follows can begin
-//! before the line has come and the guess is found to be wrong. To look without a guess would double
-//! the instructions of every query, and those are what `cuckoo` has fewer of.
+//! It is fast in batches: with 10^8 keys they take 0.65 of the time of `cuckoo` for lookups and
+//! 0.58 for insertions. Single lookups take nearly twice as long as in `cuckoo`, though they read
+//! half the lines: the branch on the second read is mispredicted for every eighth non-member, and
+//! nothing after it can begin before the line has arrived and the misprediction is resolved. A
+//! branchless lookup would double the instructions of every query, and `cuckoo` has fewer of those.
 
 mod block;
 
 use tamis_bits::{LINE_WORDS, Words, packed, prefetch, range};
 use tamis_format::{Name, Reader, Writer};
 
-use self::block::{Block, DEEP, FLAGS, Layout};
+use self::block::{BUCKET_SLOTS, Block, FLAGS, Layout};
 use super::common::{build_by_inserting, usize_words};
 use super::cuckoo::spread;
 use crate::error::{Error, Full};
@@ -59,15 +59,16 @@ use crate::traits::{Build, Filter, Insert, Persist, Remove};
 
 const BLOCKS: Name = Name::new("blocks");
 const MAX_BLOCKS: u64 = 1 << 44;
-/// Keys of a batch whose memory is asked for while the batch before it is worked on.
+/// Number of keys that are prefetched while the batch before them is processed.
 const BATCH: usize = 16;
+/// Half the number of keys between the prefetch of a key and its insertion.
 const AHEAD: usize = 16;
-/// Slots taken at the most.
+/// The largest load factor.
 const LOAD: f64 = 0.95;
-/// Places without room that are looked at before a key is refused.
-const SEARCH: usize = 64;
+/// Number of buckets without room that the search visits before a key is refused.
+const MAX_NODES: usize = 64;
 
-/// Blocks of a cache line, with fingerprints of `f` bits.
+/// The size of the table: blocks of one cache line with fingerprints of `f` bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MortonShape {
     blocks: u64,
@@ -75,64 +76,69 @@ pub struct MortonShape {
     keys: u64,
 }
 
-const WIDTH: Setting = Setting::new("f", "8 or 12 bits a fingerprint; else what the rate asks for");
+const WIDTH: Setting =
+    Setting::new("f", "8 or 12 fingerprint bits; default: derived from the rate");
 
 impl MortonShape {
-    /// A shape by hand: this many blocks with fingerprints of 8 or 12 bits, made for this many
-    /// keys.
+    /// Returns a shape of `blocks` blocks with fingerprints of 8 or 12 bits, for `keys` keys.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] if a parameter is out of range or the blocks have fewer than `keys` slots.
     pub fn new(blocks: u64, width: u32, keys: u64) -> Result<Self, Error> {
         if blocks == 0 || blocks > MAX_BLOCKS {
             return Err(Error::Limit { what: "blocks", asked: blocks, most: MAX_BLOCKS });
         }
         if width != 8 && width != 12 {
-            let what = "bits a fingerprint, 8 or 12,";
+            let what = "fingerprint bits (8 or 12)";
             return Err(Error::Limit { what, asked: width.into(), most: 12 });
         }
         let shape = Self { blocks, width, keys };
         let most = MAX_KEYS.min(blocks * u64::from(shape.slots()));
         if keys > most {
-            return Err(Error::Limit { what: "keys in so few blocks", asked: keys, most });
+            return Err(Error::Limit { what: "keys for this number of blocks", asked: keys, most });
         }
         Ok(shape)
     }
 
-    /// Blocks of 64 bytes.
+    /// Returns the number of blocks of 64 bytes.
     pub fn blocks(&self) -> u64 {
         self.blocks
     }
 
-    /// Bits of a fingerprint.
+    /// Returns the width of a fingerprint in bits.
     pub fn width(&self) -> u32 {
         self.width
     }
 
-    /// Buckets of a block.
+    /// Returns the number of buckets per block.
     #[inline(always)]
     fn buckets(&self) -> u32 {
         if self.width == 8 { Layout::<8>::BUCKETS } else { Layout::<12>::BUCKETS }
     }
 
-    /// Slots of a block.
+    /// Returns the number of slots per block.
     fn slots(&self) -> u32 {
         if self.width == 8 { Layout::<8>::SLOTS } else { Layout::<12>::SLOTS }
     }
 
-    /// What share of the keys has spilled, and of the overflow bits is set, with so many keys.
+    /// Returns the expected share of the keys that have spilled and of the overflow bits that are
+    /// set, with `keys` keys.
     ///
-    /// One block stands for all, and one of its buckets for the others. `held[m][j]` is the chance
-    /// that the bucket holds j keys when the block holds m: the next one goes to any bucket that
-    /// has fewer than 3. `full[m]` is the chance that a key cannot enter: 1 when all slots are taken,
-    /// else that its bucket has 3. A key that cannot makes some other block one fuller, among those
-    /// that still can take one.
+    /// The model is one block, and one of its buckets. `held[m][j]` is the probability that the
+    /// bucket holds j keys when the block holds m: the next key goes to any bucket that has fewer
+    /// than 3. `full[m]` is the probability that the block refuses a key: 1 when all slots are in
+    /// use, otherwise the probability that its bucket has 3. A refused key goes to another block
+    /// that accepts it.
     ///
-    /// Key by key this gives `here[m]`, the chance that the block holds m. Of that, `clear[m]` is
-    /// where it has not yet, for want of slots, turned away a key of a given overflow bit, and
-    /// `calm[m][j]` where the bucket holds j and has turned none away for having 3 itself. An overflow
-    /// bit is clear if it is for the first reason and all its buckets are for the second.
+    /// Key by key this gives `here[m]`, the probability that the block holds m. `clear[m]` is the
+    /// part of it where the block has not yet refused a key of a given overflow bit for want of
+    /// slots, and `calm[m][j]` the part where the bucket holds j and has refused none because it
+    /// has 3 itself. An overflow bit is clear if it is clear for the first reason and all its
+    /// buckets are for the second.
     fn spilled(&self, keys: u64) -> (f64, f64) {
         const STEPS: u64 = 1024;
         let (slots, buckets) = (self.slots() as usize, f64::from(self.buckets()));
-        // The chance that a key which enters goes to the bucket, if that has fewer than 3.
+        // The probability that an accepted key goes to the bucket, if that has fewer than 3.
         let gets = |held: [f64; 4]| 1.0 / (buckets * (1.0 - held[3]));
         let one_more = |[a, b, c, d]: [f64; 4], gets: f64| {
             let [up_a, up_b, up_c] = [a, b, c].map(|chance| chance * gets);
@@ -155,8 +161,8 @@ impl MortonShape {
             clear[slots] *= 1.0 - (rate / f64::from(FLAGS)).min(1.0);
             calm[..slots].iter_mut().for_each(|calm| calm[3] *= 1.0 - (rate / buckets).min(1.0));
             for i in 0..slots {
-                // From above, a step brings one key or none; from below, one after the other. By
-                // turns, numbers of keys scatter as they should.
+                // In descending order a step adds at most one key, in ascending order several.
+                // Alternating gives the right variance of the number of keys.
                 let (m, again) = if step % 2 == 0 { (slots - 1 - i, 0.0) } else { (i, rate) };
                 let comes = rate / (1.0 + again) * (1.0 - full[m]) / (1.0 - turned).max(1e-9);
                 let comes = comes.min(1.0);
@@ -176,8 +182,9 @@ impl MortonShape {
         (spilled, 1.0 - unset.sum::<f64>())
     }
 
-    /// A stranger passes for a key of its fingerprint in its first bucket; or in its second, if
-    /// the key came from the first, or the first's overflow bit is set by others.
+    /// Returns the false positive rate. A non-member matches a key with its fingerprint in its
+    /// first bucket; or in its second one, if that key came from the first, or other keys set the
+    /// overflow bit of the first.
     fn rate(&self, keys: u64, spilled: f64, set: f64) -> f64 {
         let looks = 1.0 + spilled + (1.0 - spilled) * set;
         let buckets = self.blocks as f64 * f64::from(self.buckets());
@@ -200,7 +207,7 @@ impl Shape for MortonShape {
                 return Self::new(shape.blocks, width, keys);
             }
         }
-        Err(Error::Infeasible { why: "that takes wider fingerprints than a Morton filter has" })
+        Err(Error::Infeasible { why: "a Morton filter has fingerprints of at most 12 bits" })
     }
 
     fn keys(&self) -> u64 {
@@ -213,7 +220,7 @@ impl Shape for MortonShape {
             keys: self.keys,
             fpr: self.rate(self.keys, spilled, set),
             bytes: self.blocks * 64,
-            // The second block may or may not be needed: a guess that is often wrong.
+            // The branch on reading the second block is often mispredicted.
             query_cost: 1.125 * (1.0 + set) + 1.0,
         }
     }
@@ -226,6 +233,7 @@ impl Shape for MortonShape {
 
 /// A Morton filter.
 ///
+/// # Examples
 /// ```
 /// use tamis::{Keyed, Morton};
 ///
@@ -242,7 +250,7 @@ pub struct Morton {
     words: Words,
 }
 
-/// Runs a method for the width of the shape's fingerprints.
+/// Calls a method with the fingerprint width as a constant.
 macro_rules! by_width {
     ($self:ident.$method:ident($($argument:expr),*)) => {
         match $self.shape.width {
@@ -252,24 +260,28 @@ macro_rules! by_width {
     };
 }
 
-/// Where room is wanted, and for what: a fingerprint that now is in bucket `from`.
+/// A node of the search for room: bucket `bucket` needs a free slot for a fingerprint that is now
+/// in bucket `from`.
 #[derive(Clone, Copy)]
-struct Wish {
+struct Node {
     bucket: u64,
-    print: u64,
+    fingerprint: u64,
     from: u64,
-    /// The wish that it would make room for.
+    /// The node whose bucket gets a free slot by this move.
     parent: usize,
 }
 
 impl Morton {
-    /// An empty filter.
+    /// Creates an empty filter.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if the blocks cannot be allocated.
     pub fn new(shape: MortonShape) -> Result<Self, Error> {
         let words = Words::zeroed(usize_words(shape.blocks * LINE_WORDS as u64)?)?;
         Ok(Self { shape, len: 0, words })
     }
 
-    /// The first bucket of a key, and its fingerprint.
+    /// Returns the first bucket of a key and its fingerprint.
     #[inline(always)]
     fn place<const F: u32>(&self, key: KeyHash) -> (u64, u64) {
         let buckets = self.shape.blocks * u64::from(Layout::<F>::BUCKETS);
@@ -277,13 +289,13 @@ impl Morton {
     }
 
     #[inline(always)]
-    fn other<const F: u32>(&self, bucket: u64, print: u64) -> u64 {
+    fn other<const F: u32>(&self, bucket: u64, fp: u64) -> u64 {
         let buckets = self.shape.blocks * u64::from(Layout::<F>::BUCKETS);
-        let odd = range::scale(spread(print), buckets / 2) * 2 + 1;
+        let odd = range::scale(spread(fp), buckets / 2) * 2 + 1;
         if odd >= bucket { odd - bucket } else { odd + buckets - bucket }
     }
 
-    /// The block of a bucket and its number there.
+    /// Returns the block of a bucket and the bucket's number in it.
     #[inline(always)]
     fn block<const F: u32>(&self, bucket: u64) -> (&Block, u32) {
         let buckets = u64::from(Layout::<F>::BUCKETS);
@@ -303,56 +315,60 @@ impl Morton {
         prefetch(&self.words, block as usize * LINE_WORDS);
     }
 
-    /// Whether the key is in its first bucket, and whether it may be in its second.
+    /// Returns whether the key is in its first bucket, and whether it may be in its second.
     #[inline(always)]
-    fn first_look<const F: u32>(&self, bucket: u64, print: u64) -> (bool, bool) {
+    fn contains_first<const F: u32>(&self, bucket: u64, fp: u64) -> (bool, bool) {
         let (block, bucket) = self.block::<F>(bucket);
-        (Layout::<F>::has(block, bucket, print), Layout::<F>::spilled(block, bucket))
+        (Layout::<F>::contains(block, bucket, fp), Layout::<F>::spilled(block, bucket))
     }
 
     #[inline(always)]
-    fn second_look<const F: u32>(&self, bucket: u64, print: u64) -> bool {
+    fn contains_second<const F: u32>(&self, bucket: u64, fp: u64) -> bool {
         let (block, bucket) = self.block::<F>(bucket);
-        Layout::<F>::has(block, bucket, print)
+        Layout::<F>::contains(block, bucket, fp)
     }
 
     #[inline(always)]
-    fn look<const F: u32>(&self, key: KeyHash) -> bool {
-        let (bucket, print) = self.place::<F>(key);
-        let (found, more) = self.first_look::<F>(bucket, print);
-        found || more && self.second_look::<F>(self.other::<F>(bucket, print), print)
+    fn contains_key<const F: u32>(&self, key: KeyHash) -> bool {
+        let (bucket, fp) = self.place::<F>(key);
+        let (found, more) = self.contains_first::<F>(bucket, fp);
+        found || more && self.contains_second::<F>(self.other::<F>(bucket, fp), fp)
     }
 
-    fn look_each<const F: u32>(&self, keys: &[KeyHash], out: &mut [bool]) {
+    /// Writes to `out` whether each key is in the filter.
+    ///
+    /// The loop has two stages: while a batch reads first buckets, the next batch and the second
+    /// buckets of the batch before it are prefetched. The loop of `common` has one stage.
+    fn contains_keys<const F: u32>(&self, keys: &[KeyHash], out: &mut [bool]) {
         let mut places = self.places::<F>(keys);
-        // Those of the batch before that need a second look, with its line on its way.
+        // Keys of the previous batch that need their second bucket, which is prefetched.
         let (mut later, mut waiting) = ([(0, 0, 0); BATCH], 0);
         for (i, batch) in keys.chunks(BATCH).enumerate() {
-            let now = std::mem::replace(&mut places, self.places::<F>(after(keys, i)));
+            let now = std::mem::replace(&mut places, self.places::<F>(batch_after(keys, i)));
             let (mut more, mut count) = ([0; BATCH], 0);
-            for (at, (bucket, print)) in now[..batch.len()].iter().enumerate() {
-                let (found, spilled) = self.first_look::<F>(*bucket, *print);
+            for (at, (bucket, fp)) in now[..batch.len()].iter().enumerate() {
+                let (found, spilled) = self.contains_first::<F>(*bucket, *fp);
                 out[i * BATCH + at] = found;
-                // Counted without a branch, which would be guessed wrong.
+                // Counted without a branch, which would be mispredicted.
                 more[count] = at;
                 count += usize::from(spilled & !found);
             }
-            for (at, bucket, print) in &later[..waiting] {
-                out[*at] = self.second_look::<F>(*bucket, *print);
+            for (at, bucket, fp) in &later[..waiting] {
+                out[*at] = self.contains_second::<F>(*bucket, *fp);
             }
             waiting = count;
             for (later, at) in later.iter_mut().zip(&more[..count]) {
-                let (bucket, print) = now[*at];
-                *later = (i * BATCH + at, self.other::<F>(bucket, print), print);
+                let (bucket, fp) = now[*at];
+                *later = (i * BATCH + at, self.other::<F>(bucket, fp), fp);
                 self.fetch::<F>(later.1);
             }
         }
-        for (at, bucket, print) in &later[..waiting] {
-            out[*at] = self.second_look::<F>(*bucket, *print);
+        for (at, bucket, fp) in &later[..waiting] {
+            out[*at] = self.contains_second::<F>(*bucket, *fp);
         }
     }
 
-    /// Where the first keys go, their memory asked for.
+    /// Returns the places of the first keys and prefetches their blocks.
     #[inline(always)]
     fn places<const F: u32>(&self, keys: &[KeyHash]) -> [(u64, u64); BATCH] {
         let mut places = [(0, 0); BATCH];
@@ -364,12 +380,12 @@ impl Morton {
     }
 
     #[inline(always)]
-    fn add<const F: u32>(&mut self, (bucket, print): (u64, u64)) -> Result<(), Full> {
+    fn insert_place<const F: u32>(&mut self, (bucket, fp): (u64, u64)) -> Result<(), Full> {
         if self.len >= self.shape.keys {
             return Err(Full::NONE);
         }
         let (block, at) = self.block_mut::<F>(bucket);
-        if !Layout::<F>::put(block, at, print) && !self.add_elsewhere::<F>(bucket, print) {
+        if !Layout::<F>::insert(block, at, fp) && !self.insert_second::<F>(bucket, fp) {
             return Err(Full::NONE);
         }
         self.len += 1;
@@ -377,14 +393,14 @@ impl Morton {
     }
 
     #[inline(never)]
-    fn add_elsewhere<const F: u32>(&mut self, bucket: u64, print: u64) -> bool {
-        let second = self.other::<F>(bucket, print);
+    fn insert_second<const F: u32>(&mut self, bucket: u64, fp: u64) -> bool {
+        let second = self.other::<F>(bucket, fp);
         let (block, at) = self.block_mut::<F>(second);
-        if Layout::<F>::put(block, at, print) {
+        if Layout::<F>::insert(block, at, fp) {
             self.spill::<F>(bucket);
             return true;
         }
-        self.make_room::<F>(bucket, second, print)
+        self.make_room::<F>(bucket, second, fp)
     }
 
     fn spill<const F: u32>(&mut self, bucket: u64) {
@@ -392,30 +408,34 @@ impl Morton {
         Layout::<F>::spill(block, at);
     }
 
-    /// Looks, breadth first, for fingerprints that could go to their other bucket: those of a
-    /// bucket that has 3, or any of a block whose slots are taken.
-    fn make_room<const F: u32>(&mut self, first: u64, second: u64, print: u64) -> bool {
-        let root = |bucket| Wish { bucket, print, from: first, parent: usize::MAX };
-        let mut wishes = vec![root(first), root(second)];
+    /// Searches breadth first for fingerprints that can move to their other bucket: those of a
+    /// bucket that has 3, or any of a block without a free slot.
+    fn make_room<const F: u32>(&mut self, first: u64, second: u64, fp: u64) -> bool {
+        let root = |bucket| Node { bucket, fingerprint: fp, from: first, parent: usize::MAX };
+        let mut nodes = vec![root(first), root(second)];
         let mut at = 0;
-        while at < wishes.len() && at < SEARCH {
-            let wanted = wishes[at].bucket;
+        while at < nodes.len() && at < MAX_NODES {
+            let wanted = nodes[at].bucket;
             let (block, bucket) = self.block::<F>(wanted);
             let block = *block;
             let base = wanted - u64::from(bucket);
-            let crowded = Layout::<F>::find(&block, bucket).1 == DEEP;
+            let crowded = Layout::<F>::find(&block, bucket).1 == BUCKET_SLOTS;
             let among = if crowded { bucket..bucket + 1 } else { 0..Layout::<F>::BUCKETS };
             for from in among {
-                for print in Layout::<F>::prints(&block, from) {
+                for fp in Layout::<F>::fingerprints(&block, from) {
                     let from = base + u64::from(from);
-                    let wish =
-                        Wish { bucket: self.other::<F>(from, print), print, from, parent: at };
-                    let (there, bucket) = self.block::<F>(wish.bucket);
+                    let node = Node {
+                        bucket: self.other::<F>(from, fp),
+                        fingerprint: fp,
+                        from,
+                        parent: at,
+                    };
+                    let (there, bucket) = self.block::<F>(node.bucket);
                     let room = Layout::<F>::has_room(there, bucket);
-                    if room && self.grant::<F>(&wishes, wish) {
+                    if room && self.apply_path::<F>(&nodes, node) {
                         return true;
                     }
-                    wishes.push(wish);
+                    nodes.push(node);
                 }
             }
             at += 1;
@@ -423,19 +443,19 @@ impl Morton {
         false
     }
 
-    /// Makes the moves that end in a wish, from its end back. Where one does not work out, because
-    /// the way meets a block twice, all of them are undone.
-    fn grant<const F: u32>(&mut self, wishes: &[Wish], mut wish: Wish) -> bool {
+    /// Applies the moves of the path that ends in `node`, from its end back. If a move fails,
+    /// because the path meets a block twice, all moves are undone.
+    fn apply_path<const F: u32>(&mut self, nodes: &[Node], mut node: Node) -> bool {
         let mut undo = Vec::new();
         loop {
-            let Wish { bucket, print, from, parent } = wish;
+            let Node { bucket, fingerprint: fp, from, parent } = node;
             for touched in [bucket, from] {
                 undo.push((touched, *self.block::<F>(touched).0));
             }
             let (block, in_block) = self.block_mut::<F>(from);
-            let came = parent == usize::MAX || Layout::<F>::take(block, in_block, print);
+            let removed = parent == usize::MAX || Layout::<F>::remove(block, in_block, fp);
             let (block, in_block) = self.block_mut::<F>(bucket);
-            if !came || !Layout::<F>::put(block, in_block, print) {
+            if !removed || !Layout::<F>::insert(block, in_block, fp) {
                 for (bucket, block) in undo.into_iter().rev() {
                     *self.block_mut::<F>(bucket).0 = block;
                 }
@@ -444,58 +464,59 @@ impl Morton {
             if bucket != from {
                 self.spill::<F>(from);
             }
-            match wishes.get(parent) {
-                Some(parent) => wish = *parent,
+            match nodes.get(parent) {
+                Some(parent) => node = *parent,
                 None => return true,
             }
         }
     }
 
-    /// A key's first block is asked for when twice `AHEAD` others are to be inserted before it;
-    /// half way from there it has come, and if it has no room, the second is asked for.
-    fn add_each<const F: u32>(&mut self, keys: &[KeyHash]) -> Result<(), Full> {
+    /// Inserts keys. The first block of a key is prefetched when twice `AHEAD` others are to be
+    /// inserted before it. Half way it has arrived, and if it has no room, the second block is
+    /// prefetched. The loop of `common` has no second stage.
+    fn insert_keys<const F: u32>(&mut self, keys: &[KeyHash]) -> Result<(), Full> {
         const RING: usize = 2 * AHEAD;
-        let mut ring: [_; RING] = std::array::from_fn(|i| self.asked::<F>(keys.get(i)));
+        let mut ring: [_; RING] = std::array::from_fn(|i| self.prefetched_place::<F>(keys.get(i)));
         for i in 0..keys.len() {
-            let later = self.asked::<F>(keys.get(i + RING));
+            let later = self.prefetched_place::<F>(keys.get(i + RING));
             let place = std::mem::replace(&mut ring[i % RING], later);
-            let (bucket, print) = ring[(i + AHEAD) % RING];
+            let (bucket, fp) = ring[(i + AHEAD) % RING];
             let (block, at) = self.block::<F>(bucket);
             if !Layout::<F>::has_room(block, at) {
-                self.fetch::<F>(self.other::<F>(bucket, print));
+                self.fetch::<F>(self.other::<F>(bucket, fp));
             }
-            self.add::<F>(place).map_err(|full| full.after(i))?;
+            self.insert_place::<F>(place).map_err(|full| full.after(i))?;
         }
         Ok(())
     }
 
-    /// The first bucket of a key and its fingerprint, the block asked for.
+    /// Returns the place of a key and prefetches its first block.
     #[inline(always)]
-    fn asked<const F: u32>(&self, key: Option<&KeyHash>) -> (u64, u64) {
+    fn prefetched_place<const F: u32>(&self, key: Option<&KeyHash>) -> (u64, u64) {
         let Some(key) = key else { return (0, 0) };
         let place = self.place::<F>(*key);
         self.fetch::<F>(place.0);
         place
     }
 
-    fn add_key<const F: u32>(&mut self, key: KeyHash) -> Result<(), Full> {
-        self.add::<F>(self.place::<F>(key))
+    fn insert_key<const F: u32>(&mut self, key: KeyHash) -> Result<(), Full> {
+        self.insert_place::<F>(self.place::<F>(key))
     }
 
-    fn drop_key<const F: u32>(&mut self, key: KeyHash) -> bool {
+    fn remove_key<const F: u32>(&mut self, key: KeyHash) -> bool {
         if self.len == 0 {
             return false;
         }
-        let (bucket, print) = self.place::<F>(key);
+        let (bucket, fp) = self.place::<F>(key);
         let (block, at) = self.block_mut::<F>(bucket);
         let spilled = Layout::<F>::spilled(block, at);
-        let mut taken = Layout::<F>::take(block, at, print);
-        if !taken && spilled {
-            let (block, at) = self.block_mut::<F>(self.other::<F>(bucket, print));
-            taken = Layout::<F>::take(block, at, print);
+        let mut removed = Layout::<F>::remove(block, at, fp);
+        if !removed && spilled {
+            let (block, at) = self.block_mut::<F>(self.other::<F>(bucket, fp));
+            removed = Layout::<F>::remove(block, at, fp);
         }
-        self.len -= u64::from(taken);
-        taken
+        self.len -= u64::from(removed);
+        removed
     }
 
     fn check<const F: u32>(&self) -> Result<(), Error> {
@@ -504,42 +525,42 @@ impl Morton {
         for block in self.words.as_chunks().0 {
             let here = Layout::<F>::len(block);
             if here > Layout::<F>::SLOTS {
-                return corrupt("a block's counters are more than its slots");
+                return corrupt("the counters of a block exceed its slots");
             }
             for slot in 0..Layout::<F>::SLOTS {
-                let print = Layout::<F>::from(block, slot) & packed::mask(F);
-                if (print == 0) != (slot >= here) {
-                    return corrupt("a block's counters do not fit its fingerprints");
+                let fp = Layout::<F>::slots_from(block, slot) & packed::mask(F);
+                if (fp == 0) != (slot >= here) {
+                    return corrupt("the counters of a block differ from its fingerprints");
                 }
             }
             len += u64::from(here);
         }
         if len != self.len {
-            return corrupt("the blocks do not hold as many keys as the header says");
+            return corrupt("the number of keys in the blocks differs from the header");
         }
         Ok(())
     }
 }
 
-/// The keys after batch `i`.
-fn after(keys: &[KeyHash], i: usize) -> &[KeyHash] {
+/// Returns the keys after batch `i`.
+fn batch_after(keys: &[KeyHash], i: usize) -> &[KeyHash] {
     keys.get((i + 1) * BATCH..).unwrap_or(&[])
 }
 
 impl Filter for Morton {
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
-        by_width!(self.look(key))
+        by_width!(self.contains_key(key))
     }
 
-    /// Keys inserted less keys removed.
+    /// Returns the keys inserted minus the keys removed.
     fn len(&self) -> u64 {
         self.len
     }
 
     fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
-        assert!(out.len() >= keys.len(), "an answer for each key");
-        by_width!(self.look_each(keys, &mut out[..keys.len()]));
+        assert!(out.len() >= keys.len(), "`out` is shorter than `keys`");
+        by_width!(self.contains_keys(keys, &mut out[..keys.len()]));
     }
 }
 
@@ -562,17 +583,17 @@ impl Build for Morton {
 impl Insert for Morton {
     #[inline]
     fn insert(&mut self, key: KeyHash) -> Result<(), Full> {
-        by_width!(self.add_key(key))
+        by_width!(self.insert_key(key))
     }
 
     fn insert_batch(&mut self, keys: &[KeyHash]) -> Result<(), Full> {
-        by_width!(self.add_each(keys))
+        by_width!(self.insert_keys(keys))
     }
 }
 
 impl Remove for Morton {
     fn remove(&mut self, key: KeyHash) -> bool {
-        by_width!(self.drop_key(key))
+        by_width!(self.remove_key(key))
     }
 }
 
@@ -586,11 +607,11 @@ impl Persist for Morton {
         let len = from.header().keys;
         let mut fields = from.shape()?;
         let blocks = fields.next(1..=MAX_BLOCKS, "number of blocks")?;
-        let width = fields.next(8..=12, "bits a fingerprint")?;
-        let keys = fields.next(len..=MAX_KEYS, "keys it is made for")?;
+        let width = fields.next(8..=12, "fingerprint bits")?;
+        let keys = fields.next(len..=MAX_KEYS, "capacity")?;
         fields.finish()?;
         let shape = MortonShape::new(blocks, width as u32, keys)
-            .map_err(|_| from.corrupt("the shape is none of a Morton filter"))?;
+            .map_err(|_| from.corrupt("the shape of the Morton filter is invalid"))?;
         let words = from.words(BLOCKS, blocks * LINE_WORDS as u64)?;
         Ok(Self { shape, len, words })
     }
@@ -612,8 +633,8 @@ mod tests {
         keys.map(|key| key.hash_with(&hasher)).collect()
     }
 
-    /// Overflow, chains of moves and refusals in tables of a few blocks, against a multiset of
-    /// keys: no member is denied, nor is anything left of those that were removed.
+    /// Compares tables of a few blocks with a multiset of keys: overflow, chains of moves and
+    /// refusals. There are no false negatives, and removed keys leave nothing behind.
     #[test]
     fn tiny_tables_agree_with_a_multiset() {
         for width in [8, 12] {
@@ -687,7 +708,7 @@ mod tests {
         }
     }
 
-    /// The block that stands for all is a fair one.
+    /// The model of one block predicts the overflow bits of a filter.
     #[test]
     fn overflow_is_as_expected() {
         for width in [8, 12] {
@@ -708,7 +729,7 @@ mod tests {
     }
 
     #[test]
-    fn the_promised_size() {
+    fn documented_size() {
         let figures = MortonShape::fit(10_000_000, 0.0032).unwrap().figures();
         assert!(figures.bits_per_key() < 11.8 && figures.fpr < 0.0032, "{figures:?}");
         let finer = MortonShape::fit(10_000_000, 0.000_32).unwrap().figures();

@@ -1,24 +1,24 @@
-//! A bin of 1024 bits: a small quotient filter whose slots know how old they are.
+//! A bin of 1024 bits: a small quotient filter whose slots have the generation of their key.
 //!
 //! ```text
-//!  bit 0                  b + s                                              1024
-//!  │ index                │ s slots of w bits                    │ … │ wild │ epoch │
-//!  │ 1 1 0 0 1 0 …        │ remainder · g + stamp │ …            │ 0 │      │  16   │
+//!  bit 0                  b + s                                          1024
+//!  │ index                │ s slots of w bits           │ … │ saturated │ epoch │
+//!  │ 1 1 0 0 1 0 …        │ remainder · g + stamp │ …   │ 0 │           │  16   │
 //!    └─┘   └─ bucket 2
 //!    bucket 0: 2 slots
 //! ```
 //!
-//! The index says how many slots each of the b buckets has: as many ones, and a zero. Slots lie in the
-//! order of their buckets, so those of bucket i begin where zero number i - 1 says. A slot's stamp is the
-//! generation that its key was last pushed in, modulo g, the number of generations that are remembered at a
-//! time. Stamps alone repeat after g generations. The epoch is the low half of a word of the generation in
-//! which the bin was last tidied: what was too old then is gone, so a stamp options one of the g generations
-//! up to the epoch, and how old it is now follows.
+//! The index gives the number of slots of each of the b buckets in unary: as many ones, and a zero.
+//! Slots are in the order of their buckets, so those of bucket i begin after zero number i - 1. The
+//! stamp of a slot is the generation in which its key was last pushed, modulo g, the number of
+//! generations that are remembered. Stamps alone repeat after g generations. The epoch is the low
+//! 16 bits of the generation of the last eviction from the bin: slots that had expired then are
+//! gone, so a stamp means one of the g generations up to the epoch, which gives its age.
 //!
-//! *Wild* is what never happens: when there is no room for a key, the bin takes all keys for members as long
-//! as that key is to be remembered. It holds a stamp plus one, or 0.
+//! *Saturated* is for a case that practically never happens: when there is no room for a key, the
+//! bin accepts all keys until that key expires. The field holds a stamp plus one, or 0.
 //!
-//! A bin that nobody has written is all zeros, and empty.
+//! An unused bin is all zeros, and empty.
 
 use tamis_bits::lanes::window;
 use tamis_bits::packed::{self, mask};
@@ -28,41 +28,41 @@ pub(super) const WORDS: usize = 16;
 /// Bits of a bin.
 pub(super) const SIZE: usize = 64 * WORDS;
 pub(super) const EPOCH: u32 = 16;
-/// Keeps what is computed of a slot exact: see [`Layout::stamp`].
+/// The largest width for which [`Layout::stamp`] is exact.
 pub(super) const MAX_WIDTH: u32 = 48;
 
 pub(super) type Bin = [u64; WORDS];
 
-/// How a bin's bits are shared out.
+/// How the bits of a bin are divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     pub(super) slots: usize,
     pub(super) buckets: usize,
     pub(super) width: u32,
-    /// Generations that are remembered, and so different stamps.
+    /// Generations that are remembered, which is the number of distinct stamps.
     pub(super) stamps: u64,
     pub(super) remainders: u64,
     /// 2^64 / stamps, rounded up.
     inverse: u64,
-    wild: u32,
-    /// Bits of the index, and words that they lie in.
+    saturated_bits: u32,
+    /// Bits of the index, and the words that contain them.
     index: usize,
     words: usize,
 }
 
-/// Stamps that are old: so many in a row, from one on, the last being followed by the first.
+/// The expired stamps: `count` from `from` on, cyclically.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Old {
+pub(super) struct Expired {
     pub(super) from: u64,
     pub(super) count: u64,
 }
 
 impl Layout {
-    /// With so many slots of so many bits, and as many buckets as there is room for; `None` if there
-    /// is none.
+    /// Returns the layout of `slots` slots of `width` bits with as many buckets as fit; `None` if
+    /// none does.
     pub(super) fn new(slots: u32, width: u32, stamps: u64) -> Option<Self> {
-        let wild = 64 - stamps.leading_zeros();
-        let taken = u64::from(slots) * (u64::from(width) + 1) + u64::from(EPOCH + wild);
+        let saturated_bits = 64 - stamps.leading_zeros();
+        let taken = u64::from(slots) * (u64::from(width) + 1) + u64::from(EPOCH + saturated_bits);
         let buckets = usize::try_from((SIZE as u64).checked_sub(taken)?).ok()?;
         let remainders = (mask(width) + 1) / stamps;
         let fits = slots > 0 && buckets > 0 && remainders > 0 && width <= MAX_WIDTH;
@@ -76,7 +76,7 @@ impl Layout {
             stamps,
             remainders,
             inverse,
-            wild,
+            saturated_bits,
             index,
             words,
         })
@@ -92,8 +92,9 @@ impl Layout {
         (self.index + slot * self.width as usize) as u64
     }
 
-    /// A slot's value modulo the stamps, without a division: the inverse is less than one too large, so the
-    /// quotient is right while value · stamps < 2^64 / stamps, which widths and stamps are limited to.
+    /// Returns a slot's value modulo the number of stamps, without a division. The inverse is less
+    /// than one too large, so the quotient is exact while value · stamps < 2^64 / stamps, which the
+    /// limits of widths and stamps ensure.
     #[inline(always)]
     fn stamp(&self, value: u64) -> u64 {
         if self.stamps == 1 {
@@ -103,10 +104,12 @@ impl Layout {
         value - quotient as u64 * self.stamps
     }
 
-    /// Where the marks of a bucket begin in the index, and how many there are of all buckets.
+    /// Returns the position in the index where the marks of a bucket begin, and the number of marks
+    /// of all buckets.
     ///
-    /// A zero before the first bucket makes that place the one of zero number `bucket`. All words are gone
-    /// through: a guess in which of them to stop would be wrong half the time, which costs more.
+    /// With one zero more before the first bucket, that position is the one of zero number
+    /// `bucket`. The loop reads all words: a branch on the word to stop at would be mispredicted
+    /// half of the time, which costs more.
     #[inline(always)]
     fn place(&self, bits: impl Bits, bin: &Bin, bucket: usize) -> (usize, usize) {
         let (mut zeros, mut before, mut at, mut within, mut carry) = (0, 0, 0, 0, 0);
@@ -119,17 +122,17 @@ impl Layout {
             within = if reached { moved } else { within };
             zeros += moved.count_zeros() as usize;
         }
-        // What lies in the last word and is no mark.
+        // Bits of the last word that are not part of the index.
         let others = bin[self.words - 1] << 1 >> 1 >> (self.index % 64);
         let others = if self.index.is_multiple_of(64) { 0 } else { others.count_ones() };
         let used = 64 * self.words - zeros - others as usize;
         let place = 64 * at + bits.select(!within, (bucket - before).min(63) as u32) as usize;
-        // It is between these in every bin that a filter wrote.
+        // Only a damaged file exceeds these bounds.
         (place.clamp(bucket, self.index), used)
     }
 
-    /// The slot of a remainder in its bucket, and its stamp; where the bucket begins if there is none. And
-    /// how many slots are in use.
+    /// Finds a remainder in its bucket. Returns its slot and stamp, or where the bucket begins if
+    /// it is absent; and the number of slots in use.
     #[inline(always)]
     pub(super) fn find(
         &self,
@@ -139,10 +142,10 @@ impl Layout {
     ) -> (Result<(usize, u64), usize>, usize) {
         let ((begin, used), first) = (self.place(bits, bin, bucket), remainder * self.stamps);
         let slot = begin - bucket;
-        // In every bin that a filter wrote, the marks of a bucket are followed by a zero and have slots.
+        // In a valid bin, the marks of a bucket are followed by a zero and have slots.
         let len = read(bin, begin).trailing_ones() as usize;
         let len = len.min(self.slots.saturating_sub(slot));
-        // Two at once, whether there are so many or not: most buckets have none, one or two, at random.
+        // Two at once, even if the bucket has fewer: most buckets have none, one or two, at random.
         let stamp = |at| self.slot(bin, at).wrapping_sub(first);
         let stamps = [stamp(slot), stamp(slot + 1)];
         let found = [(stamps[0] < self.stamps) & (len > 0), (stamps[1] < self.stamps) & (len > 1)];
@@ -158,7 +161,8 @@ impl Layout {
         (Err(begin), used)
     }
 
-    /// Adds a slot to a bin that has one free beside those in use; `begin` is where the bucket begins.
+    /// Inserts a slot into a bin with a free slot after `used` slots in use; `begin` is where the
+    /// bucket begins.
     #[inline(always)]
     pub(super) fn insert(
         &self,
@@ -170,11 +174,11 @@ impl Layout {
     ) {
         let value = remainder * self.stamps + stamp;
         let (from, to) = (self.slot_bit(begin - bucket) as usize, self.slot_bit(used + 1) as usize);
-        push_up(bin, from, to, self.width, value);
-        push_up(bin, begin, self.index, 1, 1);
+        shift_in(bin, from, to, self.width, value);
+        shift_in(bin, begin, self.index, 1, 1);
     }
 
-    /// Gives a slot another stamp.
+    /// Changes the stamp of a slot.
     #[inline(always)]
     pub(super) fn restamp(&self, bin: &mut Bin, slot: usize, from: u64, to: u64) {
         let bit = self.slot_bit(slot);
@@ -186,22 +190,24 @@ impl Layout {
         bin[WORDS - 1] >> (64 - EPOCH)
     }
 
-    /// The wild stamp.
+    /// Returns the stamp of the key that saturated the bin, if any.
     #[inline(always)]
-    pub(super) fn wild(&self, bin: &Bin) -> Option<u64> {
-        let wild = bin[WORDS - 1] >> (64 - EPOCH - self.wild) & mask(self.wild);
-        wild.checked_sub(1)
+    pub(super) fn saturated(&self, bin: &Bin) -> Option<u64> {
+        let saturated =
+            bin[WORDS - 1] >> (64 - EPOCH - self.saturated_bits) & mask(self.saturated_bits);
+        saturated.checked_sub(1)
     }
 
-    pub(super) fn set_wild(&self, bin: &mut Bin, stamp: Option<u64>) {
-        let bit = (SIZE as u32 - EPOCH - self.wild).into();
-        packed::set_at(bin, self.wild, bit, stamp.map_or(0, |stamp| stamp + 1));
+    pub(super) fn set_saturated(&self, bin: &mut Bin, stamp: Option<u64>) {
+        let bit = (SIZE as u32 - EPOCH - self.saturated_bits).into();
+        packed::set_at(bin, self.saturated_bits, bit, stamp.map_or(0, |stamp| stamp + 1));
     }
 
-    /// Every slot in use, in order: its mark in the index, its value and its stamp.
+    /// Calls `each` for every slot in use, in order, with its mark in the index, its value and its
+    /// stamp.
     #[inline(always)]
-    pub(super) fn each(&self, bin: &Bin, mut each: impl FnMut(usize, u64, u64)) {
-        // A word more lets every slot be read as the beginning of eight bytes.
+    pub(super) fn for_each_slot(&self, bin: &Bin, mut each: impl FnMut(usize, u64, u64)) {
+        // One word more, so that every slot can be read as part of eight bytes.
         let mut padded = [0; WORDS + 1];
         padded[..WORDS].copy_from_slice(bin);
         let (mut slot, mut bit) = (0, self.slot_bit(0));
@@ -216,25 +222,29 @@ impl Layout {
         }
     }
 
-    /// Drops the slots of old stamps; the epoch becomes this one.
+    /// Evicts the slots with expired stamps and sets the epoch.
     #[inline(always)]
-    pub(super) fn tidy(&self, bits: impl Bits, bin: &mut Bin, epoch: u64, old: Old) {
-        if old.count < self.stamps {
-            // One in nine is old, as a rule: from the last on each is taken out, and then all their marks.
-            let (gone, mut end) = self.old_marks(bin, old);
+    pub(super) fn evict(&self, bits: impl Bits, bin: &mut Bin, epoch: u64, expired: Expired) {
+        if expired.count < self.stamps {
+            // Usually one in nine has expired. Each is removed, the last first, and then all their
+            // marks.
+            let (gone, mut end) = self.expired_marks(bin, expired);
             for i in (0..self.words).rev() {
                 let mut gone = gone[i];
                 while gone != 0 {
                     let last = gone.ilog2();
-                    let slot = self.slot_bit(marks(bin, 64 * i + last as usize)) as usize;
-                    pull_down(bin, slot, end, self.width);
+                    let slot = self.slot_bit(rank(bin, 64 * i + last as usize)) as usize;
+                    shift_out(bin, slot, end, self.width);
                     end -= self.width as usize;
                     gone ^= 1 << last;
                 }
             }
-            self.unmark(bits, bin, &gone);
-            if self.wild(bin).is_some_and(|stamp| self.is_among(stamp, self.fractions(old))) {
-                self.set_wild(bin, None);
+            self.remove_marks(bits, bin, &gone);
+            if self
+                .saturated(bin)
+                .is_some_and(|stamp| self.is_in_range(stamp, self.fractions(expired)))
+            {
+                self.set_saturated(bin, None);
             }
         } else {
             *bin = [0; WORDS];
@@ -242,21 +252,21 @@ impl Layout {
         packed::set_at(bin, EPOCH, (SIZE as u32 - EPOCH).into(), epoch);
     }
 
-    /// Marks of slots whose stamp is old, and where the slots end.
+    /// Returns the marks of slots with expired stamps, and the bit where the slots end.
     #[inline(always)]
-    fn old_marks(&self, bin: &Bin, old: Old) -> (Bin, usize) {
-        // A word more lets every slot be read as the beginning of eight bytes.
+    fn expired_marks(&self, bin: &Bin, expired: Expired) -> (Bin, usize) {
+        // One word more, so that every slot can be read as part of eight bytes.
         let mut padded = [0; WORDS + 1];
         padded[..WORDS].copy_from_slice(bin);
         let (mut gone, mut bit) = ([0; WORDS], self.slot_bit(0));
         let (slot_mask, end) = (mask(self.width), self.slot_bit(self.slots));
-        let of_old = self.fractions(old);
+        let expired_range = self.fractions(expired);
         for (i, gone) in gone.iter_mut().enumerate().take(self.words) {
             let mut marks = bin[i] & mask((self.index - 64 * i).min(64) as u32);
             while marks != 0 && bit < end {
                 let mark = marks & marks.wrapping_neg();
-                let is_old = self.is_among(window(&padded, bit) & slot_mask, of_old);
-                *gone |= mark & 0u64.wrapping_sub(is_old.into());
+                let is_expired = self.is_in_range(window(&padded, bit) & slot_mask, expired_range);
+                *gone |= mark & 0u64.wrapping_sub(is_expired.into());
                 marks ^= mark;
                 bit += u64::from(self.width);
             }
@@ -264,9 +274,9 @@ impl Layout {
         (gone, bit as usize)
     }
 
-    /// Takes marks out of the index.
+    /// Removes marks from the index.
     #[inline(always)]
-    fn unmark(&self, bits: impl Bits, bin: &mut Bin, gone: &Bin) {
+    fn remove_marks(&self, bits: impl Bits, bin: &mut Bin, gone: &Bin) {
         let (mut index, mut at) = ([0; WORDS + 1], 0);
         for i in 0..self.words {
             let len = (self.index - 64 * i).min(64);
@@ -281,63 +291,65 @@ impl Layout {
         bin[last] |= slots;
     }
 
-    /// Which fractions of x / g are those of an x with an old stamp: from where on, and how many.
+    /// Returns the range of the fractional parts of x / g for values x with an expired stamp: its
+    /// start, negated, and its length.
     ///
-    /// The fraction is the low half of x times the inverse: the remainder's share, and an error that is less
-    /// than 1 / g for the same reason as in [`Layout::stamp`].
+    /// The fractional part is the low half of x times the inverse: stamp / g plus an error of less
+    /// than 1 / g, for the same reason as in [`Layout::stamp`].
     #[inline(always)]
-    fn fractions(&self, old: Old) -> (u64, u64) {
-        ((self.stamps - old.from).wrapping_mul(self.inverse), old.count * self.inverse)
+    fn fractions(&self, expired: Expired) -> (u64, u64) {
+        ((self.stamps - expired.from).wrapping_mul(self.inverse), expired.count * self.inverse)
     }
 
     #[inline(always)]
-    fn is_among(&self, value: u64, (from, count): (u64, u64)) -> bool {
+    fn is_in_range(&self, value: u64, (from, count): (u64, u64)) -> bool {
         value.wrapping_mul(self.inverse).wrapping_add(from) < count
     }
 
-    /// Whether every bit is one that a filter may have written.
+    /// Returns whether a bin is valid.
     pub(super) fn is_sound(&self, bin: &Bin) -> bool {
-        // What the slots make when they are put in again, and what else there may be.
+        // Rebuilds the bin from its slots and the other fields.
         let (mut again, mut used, mut sound) = ([0; WORDS], 0, true);
-        self.each(bin, |mark, value, _| {
+        self.for_each_slot(bin, |mark, value, _| {
             again[mark / 64] |= 1 << (mark % 64);
             packed::set_at(&mut again, self.width, self.slot_bit(used), value);
-            // As many zeros before it as there are buckets would be one too many.
+            // There are fewer zeros before a mark than buckets.
             sound &= value < self.remainders * self.stamps && mark - used < self.buckets;
             used += 1;
         });
-        self.set_wild(&mut again, self.wild(bin));
+        self.set_saturated(&mut again, self.saturated(bin));
         again[WORDS - 1] |= Self::epoch(bin) << (64 - EPOCH);
-        sound && again == *bin && self.wild(bin).is_none_or(|stamp| stamp < self.stamps)
+        sound && again == *bin && self.saturated(bin).is_none_or(|stamp| stamp < self.stamps)
     }
 }
 
-/// The 64 bits from `bit` on, of which those past the end mean nothing.
+/// Returns the 64 bits from `bit` on; those past the end are arbitrary.
 #[inline(always)]
 fn read(bin: &Bin, bit: usize) -> u64 {
     let (word, shift) = (bit / 64, bit % 64);
     bin[word % WORDS] >> shift | bin[(word + 1) % WORDS] << 1 << (63 - shift)
 }
 
-/// Marks before a place in the index.
+/// Returns the number of marks before a position in the index.
 #[inline(always)]
-fn marks(bin: &Bin, below: usize) -> usize {
+fn rank(bin: &Bin, below: usize) -> usize {
     let (whole, part) = bin.split_at(below / 64);
     let ones: u32 = whole.iter().map(|word| word.count_ones()).sum();
     let last = part.first().map_or(0, |word| word & mask((below % 64) as u32));
     (ones + last.count_ones()) as usize
 }
 
-/// The words that the bits from `from` to `to` lie in, and what else is in the first and in the last.
+/// Returns the words that contain the bits `from..to`, and masks of the other bits in the first and
+/// the last word.
 #[inline(always)]
 fn span(bin: &mut Bin, from: usize, to: usize) -> (&mut [u64], u64, u64) {
     let others = (mask((from % 64) as u32), !(u64::MAX >> (63 - (to - 1) % 64)));
     (&mut bin[from / 64..=(to - 1) / 64], others.0, others.1)
 }
 
-/// Moves the bits from `from` to `to` up by fewer than 64, the topmost out, and puts a value before them.
+/// Moves the bits `from..to` up by fewer than 64, drops the topmost, and writes a value below them.
 #[inline(always)]
-fn push_up(bin: &mut Bin, from: usize, to: usize, by: u32, value: u64) {
+fn shift_in(bin: &mut Bin, from: usize, to: usize, by: u32, value: u64) {
     let (words, low, high) = span(bin, from, to);
     let last = words.len() - 1;
     let (below, above) = (words[0] & low, words[last] & high);
@@ -349,9 +361,9 @@ fn push_up(bin: &mut Bin, from: usize, to: usize, by: u32, value: u64) {
     packed::set_at(bin, by, from as u64, value);
 }
 
-/// Moves the bits from `from + by` to `to` down by fewer than 64, zeros following.
+/// Moves the bits `from + by..to` down by fewer than 64, and clears the vacated bits.
 #[inline(always)]
-fn pull_down(bin: &mut Bin, from: usize, to: usize, by: u32) {
+fn shift_out(bin: &mut Bin, from: usize, to: usize, by: u32) {
     let (words, low, high) = span(bin, from, to);
     let last = words.len() - 1;
     let (below, above) = (words[0] & low, words[last] & high);
@@ -370,9 +382,9 @@ mod tests {
     use tamis_bits::range::mix;
     use tamis_bits::select::Portable;
 
-    /// Against a sorted list of what is in.
+    /// Compares a bin with a list of its slots.
     #[test]
-    fn a_bin_is_a_list_of_buckets() {
+    fn a_bin_agrees_with_a_list() {
         for seed in 0..200u64 {
             let (slots, width) = (1 + mix(seed) % 60, 4 + mix(seed + 1) % 8);
             let stamps = 1 + seed % 9;
@@ -397,18 +409,19 @@ mod tests {
                         model.push((key.0, key.1, stamp));
                     }
                     _ => {
-                        let old =
-                            Old { from: (random >> 60) % stamps, count: random % (stamps + 1) };
-                        let is_old = |stamp: u64| (stamp + stamps - old.from) % stamps < old.count;
-                        layout.tidy(Portable, &mut bin, step % 7, old);
-                        model.retain(|(_, _, stamp)| !is_old(*stamp));
+                        let expired =
+                            Expired { from: (random >> 60) % stamps, count: random % (stamps + 1) };
+                        let is_expired =
+                            |stamp: u64| (stamp + stamps - expired.from) % stamps < expired.count;
+                        layout.evict(Portable, &mut bin, step % 7, expired);
+                        model.retain(|(_, _, stamp)| !is_expired(*stamp));
                         assert_eq!(Layout::epoch(&bin), step % 7);
                     }
                 }
                 assert!(layout.is_sound(&bin), "seed {seed}, step {step}");
             }
             let mut listed = Vec::new();
-            layout.each(&bin, |mark, value, stamp| {
+            layout.for_each_slot(&bin, |mark, value, stamp| {
                 listed.push((mark - listed.len(), value / stamps, stamp));
             });
             assert!(listed.is_sorted_by_key(|(bucket, _, _)| *bucket));

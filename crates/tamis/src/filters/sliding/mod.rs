@@ -1,49 +1,53 @@
-//! The sliding filter: it remembers the last n keys of a stream, or those of the last while, and forgets
-//! the others by itself.
+//! The sliding filter: it contains the last n keys of a stream, or those of the last period of
+//! time, and older keys expire.
 //!
 //! ```text
-//!  key ──► two bins of many, a bucket and a remainder; it goes where fewer are
+//!  key ──► two bins, a bucket and a remainder; it goes to the emptier bin
 //!
-//!  bin   │ index │ remainder, stamp │ remainder, stamp │ …        │ wild │ epoch │   128 bytes
+//!  bin   │ index │ remainder, stamp │ remainder, stamp │ …        │ saturated │ epoch │   128 bytes
 //!
 //!  generations     1 2 3 4 5 6 7 8 9 10 …                  stamp = generation modulo 9
-//!                    └───────────────┘ └─ now              of n/8 keys each
-//!                      8 whole ones: the window
+//!                    └───────────────┘ └─ current          of n/8 keys each
+//!                      8 complete ones: the window
 //! ```
 //!
-//! A generation is n/8 keys, or an eighth of the time. A key in one of the last eight whole generations or
-//! in the one at hand is a member; what is older is taken for a stranger, whether its slot has been
-//! cleared or not. A key that comes again gets a new stamp.
+//! A generation is n/8 keys, or an eighth of the time. A key in one of the last eight complete
+//! generations or in the current one is a member; an older key is a non-member, whether its slot
+//! has been cleared or not. A key that is pushed again gets a new stamp.
 //!
 //! | figure | |
 //! | --- | --- |
-//! | bits a key of the window | 15.4 at 1 %, 19.9 at 0.1 % |
+//! | bits per key of the window | 15.4 at 1 %, 19.9 at 0.1 % |
 //! | cache lines | 2 to 4, in two pairs |
-//! | a push | touches 3 bins, of 79 slots each at 1 %, whatever came before |
-//! | slack | n/8: forgotten for certain after n + n/8 keys; `generations` sets another part |
+//! | a push | reads and writes 3 bins, of 79 slots each at 1 %, in the worst case too |
+//! | slack | n/8: every key has expired after n + n/8 keys; `generations` sets another part |
 //!
-//! No push does more than that: whoever comes to a bin tidies it, and every push tidies one bin more, in
-//! turn, so that no bin is forgotten until its epoch has come round. There is no sweep to wait for.
+//! A push evicts the expired slots of the bins that it uses, and of one more bin in turn, so that
+//! every bin is visited before its epoch wraps around. There is no global sweep.
 //!
-//! The two bins of a key follow from each other and from its mark, as in a cuckoo filter, but nobody moves.
-//! Two to choose from make all of them nearly equally full: a bin with 4 more than the average is one
-//! in a million, and with 5 more one in 10^12. That is what the spare slots are for. Should both bins
-//! be full all the same, because someone knows the seed or more keys come in the time than it was made for,
-//! the first of them takes every key for a member until that one has grown old. So it never denies a key of the
-//! window, and never fails. A window of time does not know how many keys will come: it is made for a number
-//! of keys in a window, and lets more strangers in when there are more.
+//! Each of the two bins of a key can be computed from the other and the fingerprint, as in a cuckoo
+//! filter, but no slot is moved. With two choices all bins are nearly equally full: a bin with 4
+//! more keys than the average has a probability of 10^-6, and with 5 more 10^-12. The spare slots
+//! are for those. If both bins are full all the same, because an adversary knows the seed or more
+//! keys come in the time than planned, the first of them is *saturated*: it accepts every key until
+//! that key has expired. So there are no false negatives in the window, and a push never fails. The
+//! number of keys in a window of time is not known in advance: the filter is sized for a number of
+//! keys, and the rate rises if there are more.
 //!
-//! The rate that it is made for holds when window and slack are full; its figures tell the rate with as many
+//! The planned rate holds when window and slack are full; the figures state the rate with as many
 //! keys as the window has.
 //!
-//! It cannot take a key out, nor merge. It counts the keys that it remembers and can tell apart.
+//! Keys cannot be removed, and filters cannot be merged. `len` counts the keys that are remembered
+//! and can be distinguished.
 //!
-//! Naor, Yogev, *Sliding Bloom Filters*, 2013. Differences: they keep generations in a dictionary of
-//! fingerprints and sweep it, at O(1) a step with high probability; here bins replace the dictionary and are
-//! tidied as they are met, so that the bound holds always. Their leading terms, log2(1/fpr) + log2(n/slack),
-//! are 9.6 bits a key at 1 % where this takes 15.4: 9/8 of the keys are remembered, and each has a slot of 10
-//! bits, 2.9 of the index, 0.5 of spare slots and 0.3 of the bin's head. An age-partitioned Bloom filter (Shtul,
-//! Baquero, Almeida 2020) would be simpler, and takes 21 to 24 bits at 1 %: it is not here.
+//! Naor, Yogev, *Sliding Bloom Filters*, 2013. Differences: the paper keeps generations in a
+//! dictionary of fingerprints and sweeps it, with O(1) work per step with high probability; here
+//! bins replace the dictionary, and expired slots are evicted as bins are visited, so that the
+//! bound always holds. The leading terms of the paper, log2(1/fpr) + log2(n/slack), are 9.6 bits
+//! per key at 1 %; this filter takes 15.4: 9/8 of the keys are remembered, and each has a slot of
+//! 10 bits, 2.9 of the index, 0.5 of spare slots and 0.3 of the bin's head. An age-partitioned
+//! Bloom filter (Shtul, Baquero, Almeida 2020) would be simpler, but takes 21 to 24 bits at 1 %; it
+//! is not implemented here.
 
 mod bin;
 
@@ -52,7 +56,7 @@ use tamis_bits::select::{Bits, Task, run};
 use tamis_bits::{Words, prefetch};
 use tamis_format::{Name, Reader, Writer};
 
-use self::bin::{Bin, EPOCH, Layout, MAX_WIDTH, Old, SIZE, WORDS};
+use self::bin::{Bin, EPOCH, Expired, Layout, MAX_WIDTH, SIZE, WORDS};
 use super::common::usize_words;
 use crate::error::Error;
 use crate::hash::KeyHash;
@@ -65,31 +69,33 @@ use crate::traits::{Build, Filter, Persist, Window};
 
 const STATE: Name = Name::new("state");
 const BINS: Name = Name::new("bins");
-/// More would take more for stamps than they save in slack.
+/// With more generations, stamps would take more bits than the smaller slack saves.
 const MAX_GENERATIONS: u64 = 64;
 const MAX_TICKS: u64 = 1 << 53;
 const MAX_BINS: u64 = 1 << 43;
-/// Slots of a bin more than its share of the keys: two bins that both have that many are one push in 10^12.
+/// Spare slots of a bin beyond its share of the keys: both bins of a key have that many more in 1
+/// of 10^12 pushes.
 const SPARE: u64 = 4;
 
-/// Words of the state before the keys of each stamp: the generation, keys pushed in it, its number by the
-/// clock, and the bin to tidy next.
+/// Words of the state before the keys of each stamp: the generation, the keys pushed in it, its
+/// number by the clock, and the next bin to evict from.
 const GENERATION: usize = 0;
 const PUSHED: usize = 1;
 const CLOCK: usize = 2;
-const TURN: usize = 3;
+const CURSOR: usize = 3;
 const COUNTS: usize = 4;
 
-/// Keys of a batch whose bins are on their way. They are asked for one by one as keys are done: of the four
-/// lines each of eight keys at once the machine drops some.
+/// Number of keys of a batch that are prefetched. They are prefetched one by one as keys are
+/// processed, which is why the batches have loops of their own: prefetching the four lines each of
+/// eight keys at once, as the loop of `common` does, makes the processor drop some.
 const LANES: usize = 8;
 
-/// A window of keys or of time, and bins to remember it in.
+/// The size of a window of keys or of time, and of the bins for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlidingShape {
-    /// Keys of a window.
+    /// Keys per window.
     keys: u64,
-    /// What a window lasts, if that is a time.
+    /// The duration of a window of time; `None` for a window of keys.
     ticks: Option<u64>,
     generations: u64,
     slots: u32,
@@ -97,14 +103,20 @@ pub struct SlidingShape {
     bins: u64,
 }
 
-const PARTS: Setting =
-    Setting::new("generations", "1 to 64 generations a window, whose slack is one more; else 8");
+const GENERATIONS: Setting = Setting::new(
+    "generations",
+    "1 to 64 generations per window; the slack is one generation; default 8",
+);
 const TICKS: Setting =
-    Setting::new("ticks", "1 to 2^53 ticks of a clock that a window lasts; else it is of keys");
+    Setting::new("ticks", "1 to 2^53 clock ticks per window; default: a window of keys");
 
 impl SlidingShape {
-    /// A shape by hand: a window of so many keys, or of so many ticks with about so many keys, in so
-    /// many generations; bins of so many slots of so many bits.
+    /// Returns a shape for a window of `keys` keys, or of `ticks` ticks with about `keys` keys, in
+    /// `generations` generations, with `bins` bins of `slots` slots of `width` bits.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] if a parameter is out of range, [`Error::Infeasible`] if the slots do not
+    /// fit into a bin.
     pub fn new(
         keys: u64,
         ticks: Option<u64>,
@@ -115,7 +127,7 @@ impl SlidingShape {
     ) -> Result<Self, Error> {
         check_keys(keys)?;
         if let Some(asked) = ticks.filter(|ticks| !(1..=MAX_TICKS).contains(ticks)) {
-            return Err(Error::Limit { what: "ticks of a window", asked, most: MAX_TICKS });
+            return Err(Error::Limit { what: "ticks per window", asked, most: MAX_TICKS });
         }
         if !(1..=MAX_GENERATIONS).contains(&generations) {
             let most = MAX_GENERATIONS;
@@ -126,23 +138,24 @@ impl SlidingShape {
         }
         let shape = Self { keys, ticks, generations, slots, width, bins };
         if shape.layout().is_none() {
-            return Err(Error::Infeasible { why: "a bin has 1024 bits" });
+            return Err(Error::Infeasible { why: "the slots do not fit into a bin of 1024 bits" });
         }
         Ok(shape)
     }
 
-    /// Keys, or ticks, of a generation.
+    /// Returns the keys, or ticks, per generation.
     fn length(&self) -> u64 {
         self.ticks.unwrap_or(self.keys).div_ceil(self.generations).max(1)
     }
 
-    /// Generations that are remembered: the whole ones of a window, and the one at hand.
+    /// Returns the number of generations that are remembered: the complete ones of a window, and
+    /// the current one.
     fn stamps(&self) -> u64 {
         self.ticks.unwrap_or(self.keys).div_ceil(self.length()) + 1
     }
 
-    /// Keys that it remembers at the most.
-    fn most(&self) -> u64 {
+    /// Returns the largest number of keys that are remembered.
+    fn max_keys(&self) -> u64 {
         match self.ticks {
             None => self.length() * self.stamps(),
             Some(_) => self.keys + self.keys.div_ceil(self.stamps() - 1),
@@ -153,8 +166,8 @@ impl SlidingShape {
         Layout::new(self.slots, self.width, self.stamps())
     }
 
-    fn sound_layout(&self) -> Layout {
-        self.layout().expect("a shape was checked when it was made")
+    fn checked_layout(&self) -> Layout {
+        self.layout().expect("the shape was checked when it was created")
     }
 
     fn words(&self) -> u64 {
@@ -165,17 +178,18 @@ impl SlidingShape {
         COUNTS as u64 + self.stamps()
     }
 
-    /// Two places that stand for each other are a fingerprint: a mark in a bin and in the bin that is its
-    /// other. In one bin of all, on average, the other is the same, and the fingerprint is one place.
+    /// Returns, for both kinds of fingerprints, their number and the probability that a key has a
+    /// particular one.
     ///
-    /// How many of both there are, and how likely a key is to have a particular one.
+    /// A bucket and a remainder in a bin, and the same in the other bin, are one fingerprint. For one
+    /// bin on average, the other bin is the same bin.
     fn fingerprints(&self) -> [(f64, f64); 2] {
-        let layout = self.sound_layout();
+        let layout = self.checked_layout();
         let (bins, marks) = (self.bins as f64, layout.buckets as f64 * layout.remainders as f64);
         [((bins - 1.0) * marks / 2.0, 2.0 / (bins * marks)), (marks, 1.0 / (bins * marks))]
     }
 
-    /// The sum of something over the fingerprints that at least one of so many keys has, on average.
+    /// Returns the expected sum of `of` over the fingerprints that at least one of `keys` keys has.
     fn sum(&self, keys: f64, of: impl Fn(f64) -> f64) -> f64 {
         let any = |chance: f64| -(keys * (-chance).ln_1p()).exp_m1();
         let sum = |(count, chance): (f64, f64)| count * of(chance) * any(chance);
@@ -186,12 +200,13 @@ impl SlidingShape {
         }
     }
 
-    /// A stranger passes if one of so many different keys has its fingerprint.
+    /// Returns the false positive rate: the probability that one of `keys` distinct keys has the
+    /// fingerprint of a non-member.
     fn rate(&self, keys: f64) -> f64 {
         self.sum(keys, |chance| chance).min(1.0)
     }
 
-    /// How many different keys have so many fingerprints between them.
+    /// Returns the expected number of distinct keys that have this number of distinct fingerprints.
     fn arrived(&self, fingerprints: u64) -> f64 {
         let fingerprints = fingerprints as f64;
         let (mut low, mut high) =
@@ -205,15 +220,16 @@ impl SlidingShape {
 }
 
 impl Shape for SlidingShape {
-    const SETTINGS: &'static [Setting] = &[PARTS, TICKS];
+    const SETTINGS: &'static [Setting] = &[GENERATIONS, TICKS];
 
-    /// The fewest bins of all slots and widths, and of those the lowest rate.
+    /// Returns the shape with the fewest bins over all slots and widths, and among those the one
+    /// with the lowest rate.
     fn fit_with(keys: u64, fpr: f64, settings: &Settings) -> Result<Self, Error> {
-        let generations = settings.number(&PARTS, |n| (1..=MAX_GENERATIONS).contains(&n))?;
+        let generations = settings.number(&GENERATIONS, |n| (1..=MAX_GENERATIONS).contains(&n))?;
         let ticks = settings.number(&TICKS, |n| (1..=MAX_TICKS).contains(&n))?;
         let generations = generations.unwrap_or(8);
         let bare = Self { keys, ticks, generations, slots: 0, width: 0, bins: 1 };
-        let (stamps, most) = (bare.stamps(), bare.most());
+        let (stamps, most) = (bare.stamps(), bare.max_keys());
         let room = SIZE as u32 - EPOCH;
         let mut best: Option<(u64, f64, Self)> = None;
         for width in 1..=MAX_WIDTH {
@@ -228,7 +244,8 @@ impl Shape for SlidingShape {
                 if bins > fewest {
                     continue;
                 }
-                // So few keys for all fingerprints that a stranger has none of theirs more often than that.
+                // Enough fingerprints that at most a share `fpr` of the non-members has one of the
+                // keys'.
                 let marks = layout.buckets as f64 * layout.remainders as f64;
                 let places = if bins == 1 { 1.0 } else { 2.0 };
                 let bins = bins.max((places * most as f64 / marks / -(-fpr).ln_1p()).ceil() as u64);
@@ -243,7 +260,8 @@ impl Shape for SlidingShape {
                 }
             }
         }
-        best.map(|best| best.2).ok_or(Error::Infeasible { why: "no bins of it are so precise" })
+        best.map(|best| best.2)
+            .ok_or(Error::Infeasible { why: "the rate is too low for bins of 1024 bits" })
     }
 
     fn figures(&self) -> Figures {
@@ -251,8 +269,8 @@ impl Shape for SlidingShape {
             keys: self.keys,
             fpr: self.rate(self.keys as f64),
             bytes: (tamis_bits::lines(self.words()) + tamis_bits::lines(self.state_words())) * 64,
-            // Twice that of `counting_quotient`, as `tamis bench --keys 10M --fpr 1%` has it: two bins of two
-            // lines each, next to each other, and in each a place to find.
+            // Twice that of `counting_quotient`, measured with `tamis bench --keys 10M --fpr 1%`:
+            // two bins of two adjacent lines each, and a position to find in each.
             query_cost: 7.0,
         }
     }
@@ -261,7 +279,7 @@ impl Shape for SlidingShape {
         self.keys
     }
 
-    /// Of keys that are remembered: somewhat fewer than have arrived.
+    /// Returns the rate with `keys` remembered keys, which are slightly fewer than have arrived.
     fn fpr_at(&self, keys: u64) -> f64 {
         if keys == 0 { 0.0 } else { self.rate(self.arrived(keys)) }
     }
@@ -269,6 +287,7 @@ impl Shape for SlidingShape {
 
 /// A sliding filter.
 ///
+/// # Examples
 /// ```
 /// use tamis::{Keyed, Sliding};
 ///
@@ -285,7 +304,7 @@ impl Shape for SlidingShape {
 pub struct Sliding {
     shape: SlidingShape,
     layout: Layout,
-    /// What divisions say of the shape and of the generation: a push has no time for any.
+    /// Cached results of divisions, which would be slow in a push.
     length: u64,
     now: u64,
     len: u64,
@@ -293,24 +312,27 @@ pub struct Sliding {
     bins: Words,
 }
 
-/// Where a key lives.
+/// The place of a key.
 #[derive(Clone, Copy)]
 struct Place {
     bins: [usize; 2],
-    /// Bucket and remainder, in either bin.
-    mark: (usize, u64),
+    /// Bucket and remainder, the same in both bins.
+    fingerprint: (usize, u64),
 }
 
 impl Sliding {
-    /// An empty filter.
+    /// Creates an empty filter.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if the bins cannot be allocated.
     pub fn new(shape: SlidingShape) -> Result<Self, Error> {
         let bins = Words::zeroed(usize_words(shape.words())?)?;
         let state = Words::zeroed(usize_words(shape.state_words())?)?;
-        Ok(Self::of(shape, 0, state, bins))
+        Ok(Self::from_parts(shape, 0, state, bins))
     }
 
-    fn of(shape: SlidingShape, len: u64, state: Words, bins: Words) -> Self {
-        let (layout, length) = (shape.sound_layout(), shape.length());
+    fn from_parts(shape: SlidingShape, len: u64, state: Words, bins: Words) -> Self {
+        let (layout, length) = (shape.checked_layout(), shape.length());
         let now = state[GENERATION] % layout.stamps;
         Self { shape, layout, length, now, len, state, bins }
     }
@@ -318,17 +340,17 @@ impl Sliding {
     #[inline(always)]
     fn place(&self, key: KeyHash) -> Place {
         let Layout { buckets, remainders, .. } = self.layout;
-        // Neither half of a hash may say both where and what.
+        // The first bin must be independent of the fingerprint.
         let product = u128::from(mix(key.lo ^ key.hi.rotate_left(32))) * buckets as u128;
-        let mark = ((product >> 64) as usize, scale(product as u64, remainders));
-        // Whoever has this mark in one of the bins has the other bin too: so a fingerprint has one slot, and
-        // what prolongs its life is what would have made it anew. With a second bin for each key there
-        // would be half as many ghosts again of keys that are forgotten.
+        let fingerprint = ((product >> 64) as usize, scale(product as u64, remainders));
+        // Keys with this fingerprint in one of the bins have the same other bin. So a fingerprint
+        // has one slot, and a key that would add a slot renews an existing one. With independent
+        // second bins, expired keys would cause 1.5 times as many false positives.
         let bins = self.shape.bins;
         let first = scale(key.hi, bins);
-        let sum = scale(mix(mark.0 as u64 * remainders + mark.1), bins);
+        let sum = scale(mix(fingerprint.0 as u64 * remainders + fingerprint.1), bins);
         let second = if sum >= first { sum - first } else { sum + bins - first };
-        Place { bins: [first as usize, second as usize], mark }
+        Place { bins: [first as usize, second as usize], fingerprint }
     }
 
     #[inline(always)]
@@ -344,10 +366,10 @@ impl Sliding {
         }
     }
 
-    /// Where the first few keys live, whose bins are asked for.
+    /// Returns the places of the first keys and prefetches their bins.
     #[inline(always)]
     fn places(&self, keys: &[KeyHash]) -> [Place; LANES] {
-        let mut places = [Place { bins: [0; 2], mark: (0, 0) }; LANES];
+        let mut places = [Place { bins: [0; 2], fingerprint: (0, 0) }; LANES];
         for (place, key) in places.iter_mut().zip(keys) {
             *place = self.place(*key);
             self.fetch(place);
@@ -355,7 +377,7 @@ impl Sliding {
         places
     }
 
-    /// How to tell old stamps in a bin.
+    /// Returns what the stamps of a bin mean now.
     #[inline(always)]
     fn ages(&self, bin: &Bin) -> Ages {
         let passed = self.state[GENERATION].wrapping_sub(Layout::epoch(bin))
@@ -364,69 +386,71 @@ impl Sliding {
     }
 
     #[inline(always)]
-    fn has(&self, bits: impl Bits, place: &Place) -> bool {
+    fn contains_place(&self, bits: impl Bits, place: &Place) -> bool {
         let [first, second] = [self.bin(place.bins[0]), self.bin(place.bins[1])];
-        let has = |bin: &Bin| {
-            let (found, _) = self.layout.find(bits, bin, place.mark);
-            matches!(found, Ok((_, stamp)) if !self.ages(bin).is_old(stamp))
+        let contains = |bin: &Bin| {
+            let (found, _) = self.layout.find(bits, bin, place.fingerprint);
+            matches!(found, Ok((_, stamp)) if !self.ages(bin).is_expired(stamp))
         };
-        let wild =
-            || matches!(self.layout.wild(first), Some(stamp) if !self.ages(first).is_old(stamp));
-        has(first) || has(second) || wild()
+        let saturated = || {
+            let stamp = self.layout.saturated(first);
+            matches!(stamp, Some(stamp) if !self.ages(first).is_expired(stamp))
+        };
+        contains(first) || contains(second) || saturated()
     }
 
-    /// Takes the slots of old keys out of a bin.
+    /// Evicts the expired slots of a bin.
     #[inline(always)]
-    fn tidy(&mut self, bin: usize) {
+    fn evict(&mut self, bin: usize) {
         let ages = self.ages(self.bin(bin));
         if ages.passed > 0 {
-            self.tidy_now(bin, ages);
+            self.evict_now(bin, ages);
         }
     }
 
     #[inline(never)]
-    fn tidy_now(&mut self, bin: usize, ages: Ages) {
-        run(Tidy(self, bin, ages));
+    fn evict_now(&mut self, bin: usize, ages: Ages) {
+        run(Evict(self, bin, ages));
     }
 
     #[inline(always)]
-    fn tidy_next(&mut self) {
-        let bin = self.state[TURN];
-        self.tidy(bin as usize);
-        self.state.to_mut()[TURN] = if bin + 1 < self.shape.bins { bin + 1 } else { 0 };
+    fn evict_next(&mut self) {
+        let bin = self.state[CURSOR];
+        self.evict(bin as usize);
+        self.state.to_mut()[CURSOR] = if bin + 1 < self.shape.bins { bin + 1 } else { 0 };
     }
 
-    /// The next generation begins, and the oldest ends.
+    /// Begins the next generation; the oldest one expires.
     #[cold]
-    fn turn(&mut self) {
+    fn next_generation(&mut self) {
         let generation = self.state[GENERATION].wrapping_add(1);
         self.now = generation % self.layout.stamps;
         let oldest = COUNTS + self.now as usize;
         self.len -= self.state[oldest];
         let state = self.state.to_mut();
         (state[GENERATION], state[PUSHED], state[oldest]) = (generation, 0, 0);
-        // Every bin before 2^15 generations have passed: an epoch is told from one 2^16 earlier.
+        // Visits every bin within 2^15 generations, since an epoch wraps around after 2^16.
         for _ in 0..=self.shape.bins >> (EPOCH - 1) {
-            self.tidy_next();
+            self.evict_next();
         }
     }
 
     #[inline(always)]
-    fn push_to(&mut self, bits: impl Bits, place: &Place) -> bool {
+    fn push_place(&mut self, bits: impl Bits, place: &Place) -> bool {
         if self.shape.ticks.is_none() {
             if self.state[PUSHED] >= self.length {
-                self.turn();
+                self.next_generation();
             }
             self.state.to_mut()[PUSHED] += 1;
         }
-        self.tidy_next();
+        self.evict_next();
         let [first, second] = place.bins;
-        self.tidy(first);
-        self.tidy(second);
+        self.evict(first);
+        self.evict(second);
         let (layout, now) = (&self.layout, self.now);
         let bins = self.bins.to_mut().as_chunks_mut().0;
-        let (in_first, used_first) = layout.find(bits, &bins[first], place.mark);
-        let (in_second, used_second) = layout.find(bits, &bins[second], place.mark);
+        let (in_first, used_first) = layout.find(bits, &bins[first], place.fingerprint);
+        let (in_second, used_second) = layout.find(bits, &bins[second], place.fingerprint);
         match (in_first, in_second) {
             (Ok((slot, stamp)), _) | (_, Ok((slot, stamp))) => {
                 if stamp != now {
@@ -438,17 +462,17 @@ impl Sliding {
                 true
             }
             (Err(in_first), Err(in_second)) => {
-                let seen = layout.wild(&bins[first]).is_some();
+                let seen = layout.saturated(&bins[first]).is_some();
                 let (bin, begin, used) = if used_second < used_first {
                     (second, in_second, used_second)
                 } else {
                     (first, in_first, used_first)
                 };
                 if used < layout.slots {
-                    layout.insert(&mut bins[bin], begin, used, place.mark, now);
+                    layout.insert(&mut bins[bin], begin, used, place.fingerprint, now);
                     self.count(now, 1);
                 } else {
-                    layout.set_wild(&mut bins[first], Some(now));
+                    layout.set_saturated(&mut bins[first], Some(now));
                 }
                 seen
             }
@@ -458,47 +482,47 @@ impl Sliding {
     #[inline(always)]
     fn count(&mut self, stamp: u64, by: i64) {
         let count = &mut self.state.to_mut()[COUNTS + stamp as usize];
-        // It saturates only if a file lied; the sum stays the sum.
+        // It saturates only in a damaged file; `len` stays the sum of the counts.
         let counted = count.saturating_add_signed(by);
         self.len = (self.len - *count).saturating_add(counted);
         *count = counted;
     }
 }
 
-/// What a bin's stamps mean now.
+/// The meaning of a bin's stamps in the current generation.
 #[derive(Clone, Copy)]
 struct Ages {
     now: u64,
-    /// Generations since the bin was tidied.
+    /// Generations since the last eviction from the bin.
     passed: u64,
     stamps: u64,
 }
 
 impl Ages {
     #[inline(always)]
-    fn is_old(self, stamp: u64) -> bool {
+    fn is_expired(self, stamp: u64) -> bool {
         let age = if stamp <= self.now { self.now - stamp } else { self.now + self.stamps - stamp };
-        // Ages count from now and modulo the stamps: what seems younger than the bin's last tidying is
-        // from the round before.
+        // Ages are modulo the number of stamps: a stamp that seems younger than the last eviction
+        // is from the round before.
         age < self.passed || self.passed >= self.stamps
     }
 
-    /// The same, as a row of stamps that ends now.
+    /// Returns the expired stamps as a range that ends with the current one.
     #[inline(always)]
-    fn old(self) -> Old {
+    fn expired(self) -> Expired {
         let count = self.passed.min(self.stamps);
         let from = if count <= self.now + 1 {
             self.now + 1 - count
         } else {
             self.now + 1 + self.stamps - count
         };
-        Old { from, count }
+        Expired { from, count }
     }
 }
 
-struct Tidy<'a>(&'a mut Sliding, usize, Ages);
+struct Evict<'a>(&'a mut Sliding, usize, Ages);
 
-impl Task for Tidy<'_> {
+impl Task for Evict<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -506,27 +530,27 @@ impl Task for Tidy<'_> {
         let Self(filter, bin, ages) = self;
         let epoch = filter.state[GENERATION] & tamis_bits::packed::mask(EPOCH);
         let bin = &mut filter.bins.to_mut().as_chunks_mut().0[bin];
-        filter.layout.tidy(bits, bin, epoch, ages.old());
+        filter.layout.evict(bits, bin, epoch, ages.expired());
     }
 }
 
-struct Contains<'a>(&'a Sliding, KeyHash);
+struct ContainsOne<'a>(&'a Sliding, KeyHash);
 
-impl Task for Contains<'_> {
+impl Task for ContainsOne<'_> {
     type Output = bool;
 
     #[inline(always)]
     fn work(self, bits: impl Bits) -> bool {
         let place = self.0.place(self.1);
-        // All lines at once: a guess that goes wrong in the first bin would keep the other's waiting.
+        // All lines at once: a misprediction in the first bin would delay the reads of the second.
         self.0.fetch(&place);
-        self.0.has(bits, &place)
+        self.0.contains_place(bits, &place)
     }
 }
 
-struct ContainsEach<'a>(&'a Sliding, &'a [KeyHash], &'a mut [bool]);
+struct ContainsBatch<'a>(&'a Sliding, &'a [KeyHash], &'a mut [bool]);
 
-impl Task for ContainsEach<'_> {
+impl Task for ContainsBatch<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -539,14 +563,14 @@ impl Task for ContainsEach<'_> {
                 places[at % LANES] = filter.place(*key);
                 filter.fetch(&places[at % LANES]);
             }
-            *out = filter.has(bits, &place);
+            *out = filter.contains_place(bits, &place);
         }
     }
 }
 
-struct PushEach<'a>(&'a mut Sliding, &'a [KeyHash], &'a mut [bool]);
+struct PushBatch<'a>(&'a mut Sliding, &'a [KeyHash], &'a mut [bool]);
 
-impl Task for PushEach<'_> {
+impl Task for PushBatch<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -559,50 +583,50 @@ impl Task for PushEach<'_> {
                 places[at % LANES] = filter.place(*key);
                 filter.fetch(&places[at % LANES]);
             }
-            *seen = filter.push_to(bits, &place);
+            *seen = filter.push_place(bits, &place);
         }
     }
 }
 
-struct Push<'a>(&'a mut Sliding, KeyHash);
+struct PushOne<'a>(&'a mut Sliding, KeyHash);
 
-impl Task for Push<'_> {
+impl Task for PushOne<'_> {
     type Output = bool;
 
     #[inline(always)]
     fn work(self, bits: impl Bits) -> bool {
         let place = self.0.place(self.1);
         self.0.fetch(&place);
-        self.0.push_to(bits, &place)
+        self.0.push_place(bits, &place)
     }
 }
 
 impl Filter for Sliding {
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
-        run(Contains(self, key))
+        run(ContainsOne(self, key))
     }
 
-    /// Different keys that it remembers.
+    /// Returns the number of distinct keys that are remembered.
     fn len(&self) -> u64 {
         self.len
     }
 
     fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
-        assert!(out.len() >= keys.len(), "an answer for each key");
-        run(ContainsEach(self, keys, &mut out[..keys.len()]));
+        assert!(out.len() >= keys.len(), "`out` is shorter than `keys`");
+        run(ContainsBatch(self, keys, &mut out[..keys.len()]));
     }
 }
 
 impl Window for Sliding {
     #[inline]
     fn push(&mut self, key: KeyHash) -> bool {
-        run(Push(self, key))
+        run(PushOne(self, key))
     }
 
     fn push_batch(&mut self, keys: &[KeyHash], seen: &mut [bool]) {
-        assert!(seen.len() >= keys.len(), "an answer for each key");
-        run(PushEach(self, keys, &mut seen[..keys.len()]));
+        assert!(seen.len() >= keys.len(), "`seen` is shorter than `keys`");
+        run(PushBatch(self, keys, &mut seen[..keys.len()]));
     }
 
     fn advance(&mut self, now: u64) {
@@ -611,8 +635,8 @@ impl Window for Sliding {
         }
         let clock = now / self.length;
         let passed = clock.saturating_sub(self.state[CLOCK]);
-        // When all are old it makes no difference how old.
-        (0..passed.min(self.layout.stamps)).for_each(|_| self.turn());
+        // Once all keys have expired, further generations make no difference.
+        (0..passed.min(self.layout.stamps)).for_each(|_| self.next_generation());
         if passed > 0 {
             self.state.to_mut()[CLOCK] = clock;
         }
@@ -634,7 +658,8 @@ impl Build for Sliding {
         &self.shape
     }
 
-    /// Of more keys than its window has, the last are in.
+    /// Builds the filter by pushing the keys. If there are more than the window has, the last ones
+    /// are members.
     fn build_with(
         options: &BuildOptions<'_>,
         fit: impl FnOnce(u64) -> Result<SlidingShape, Error>,
@@ -663,11 +688,11 @@ impl Persist for Sliding {
     fn read(from: &mut Reader) -> Result<Self, Error> {
         let len = from.header().keys;
         let mut fields = from.shape()?;
-        let keys = fields.next(0..=MAX_KEYS, "keys of a window")?;
-        let ticks = fields.next(0..=MAX_TICKS, "ticks of a window")?;
+        let keys = fields.next(0..=MAX_KEYS, "keys per window")?;
+        let ticks = fields.next(0..=MAX_TICKS, "ticks per window")?;
         let generations = fields.next(1..=MAX_GENERATIONS, "generations")?;
-        let slots = fields.next(1..=SIZE as u64, "slots of a bin")? as u32;
-        let width = fields.next(1..=MAX_WIDTH.into(), "bits of a slot")? as u32;
+        let slots = fields.next(1..=SIZE as u64, "slots per bin")? as u32;
+        let width = fields.next(1..=MAX_WIDTH.into(), "bits per slot")? as u32;
         let bins = fields.next(1..=MAX_BINS, "bins")?;
         fields.finish()?;
         let ticks = (ticks > 0).then_some(ticks);
@@ -675,13 +700,15 @@ impl Persist for Sliding {
         let state = from.words(STATE, shape.state_words())?;
         let sum = state[COUNTS..].iter().try_fold(0u64, |sum, count| sum.checked_add(*count));
         if sum != Some(len) {
-            return Err(from.corrupt("the generations do not add up to the keys").into());
+            return Err(from
+                .corrupt("the keys of the generations do not add up to the header's count")
+                .into());
         }
-        if state[TURN] >= bins || ticks.is_none() && state[PUSHED] > shape.length() {
-            return Err(from.corrupt("the state is none of such a window").into());
+        if state[CURSOR] >= bins || ticks.is_none() && state[PUSHED] > shape.length() {
+            return Err(from.corrupt("the state of the window is invalid").into());
         }
         let bins = from.words(BINS, shape.words())?;
-        Ok(Self::of(shape, len, state, bins))
+        Ok(Self::from_parts(shape, len, state, bins))
     }
 
     fn validate(&self) -> Result<(), Error> {
@@ -689,18 +716,18 @@ impl Persist for Sliding {
         let mut counts = vec![0; self.layout.stamps as usize];
         for bin in self.bins.as_chunks().0 {
             if !self.layout.is_sound(bin) {
-                return corrupt("a bin is none");
+                return corrupt("a bin is invalid");
             }
             let ages = self.ages(bin);
-            self.layout.each(bin, |_, _, stamp| {
-                counts[stamp as usize] += u64::from(!ages.is_old(stamp));
+            self.layout.for_each_slot(bin, |_, _, stamp| {
+                counts[stamp as usize] += u64::from(!ages.is_expired(stamp));
             });
         }
         let timed = self.shape.ticks.is_some();
         match timed && self.state[PUSHED] > 0 || !timed && self.state[CLOCK] > 0 {
-            true => corrupt("the state is none of such a window"),
+            true => corrupt("the state of the window is invalid"),
             false if self.state[COUNTS..] != counts => {
-                corrupt("the bins do not hold the keys of each generation")
+                corrupt("the number of keys of a generation differs from the bins")
             }
             false => Ok(()),
         }
@@ -716,22 +743,22 @@ mod tests {
     }
 
     #[test]
-    fn sizes() {
+    fn documented_sizes() {
         for (fpr, most) in [(1e-2, 15.37), (1e-3, 19.9), (1e-6, 33.9)] {
             let bits = SlidingShape::fit(1_000_000, fpr).unwrap().figures().bits_per_key();
             assert!((most - 0.2..most).contains(&bits), "{bits} at {fpr}");
         }
     }
 
-    /// A push changes its two bins and the one whose turn it is; when a generation begins, one more.
+    /// A push changes its two bins and the next bin in turn; when a generation begins, one more.
     #[test]
-    fn a_push_touches_three_bins() {
+    fn a_push_changes_three_bins() {
         let mut filter = Sliding::new(SlidingShape::fit(3000, 0.01).unwrap()).unwrap();
         let (mut worst, mut slots) = (0, 0);
         for number in 0..30_000 {
             let begins = filter.state[PUSHED] == filter.length;
             let before = filter.bins.clone();
-            // Every third key has come before.
+            // Every third key is a repetition.
             filter.push(key(if number % 3 == 0 { number / 2 } else { number }));
             let bins = filter.bins.as_chunks::<WORDS>().0.iter();
             let changed = bins.zip(before.as_chunks::<WORDS>().0).filter(|(a, b)| a != b).count();
@@ -742,11 +769,11 @@ mod tests {
         filter.validate().unwrap();
     }
 
-    /// Bins that nobody comes to for more generations than an epoch can tell.
+    /// Bins that no push visits for more generations than an epoch can represent.
     #[test]
-    fn no_epoch_comes_round() {
+    fn epochs_do_not_wrap_around() {
         let mut settings = Settings::default();
-        settings.set("ticks", "8");
+        settings.set("ticks", 8u64);
         let shape = SlidingShape::fit_with(100_000, 0.01, &settings).unwrap();
         let mut filter = Sliding::new(shape).unwrap();
         for number in 0..50_000 {

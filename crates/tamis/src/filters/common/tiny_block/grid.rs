@@ -1,6 +1,6 @@
-//! Blocks side by side: which one a key goes to, and what is done there.
+//! An array of blocks: the mapping of keys to blocks, and the operations on them.
 //!
-//! Every operation is a [`Task`], so that it is compiled for the machine at hand.
+//! Every operation is a [`Task`], so that it is compiled for the instruction set of the machine.
 
 use tamis_bits::select::{Bits, Task, run};
 use tamis_bits::{prefetch, range};
@@ -16,29 +16,29 @@ use crate::shape::check_keys;
 
 pub(in crate::filters) const BLOCKS: Name = Name::new("blocks");
 pub(in crate::filters) const BLOCK: Setting =
-    Setting::new("block", "256, 512 or 1024 bits a block; else 512");
+    Setting::new("block", "256, 512 or 1024 bits per block; default 512");
 
-/// A number of blocks of one size, and where keys go in them.
+/// The size of an array of blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::filters) struct Grid {
-    /// Blocks.
+    /// Number of blocks.
     pub(in crate::filters) blocks: u64,
-    /// Words of a block: 4, 8 or 16.
+    /// Words per block: 4, 8 or 16.
     pub(in crate::filters) width: usize,
-    /// Keys that it is made for.
+    /// Capacity in keys.
     pub(in crate::filters) keys: u64,
 }
 
-/// What came of adding a key.
+/// The result of an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::filters) enum Put {
+pub(in crate::filters) enum Insertion {
     Added,
-    /// It seems to be in already.
-    Known,
+    /// The key was a member or a false positive already.
+    Present,
     NoRoom,
 }
 
-/// Calls a function of the width as a constant.
+/// Calls a function with the width as a constant.
 macro_rules! with_width {
     ($width:expr, $($call:tt)*) => {
         match $width {
@@ -54,10 +54,10 @@ macro_rules! with_width {
 pub(in crate::filters) use with_width;
 
 impl Grid {
-    /// So many blocks of so many bits, made for so many keys.
+    /// Returns `blocks` blocks of `bits` bits, for `keys` keys.
     pub(in crate::filters) fn new(blocks: u64, bits: u64, keys: u64) -> Result<Self, Error> {
         if ![256, 512, 1024].contains(&bits) {
-            return Err(Error::Limit { what: "bits a block", asked: bits, most: 1024 });
+            return Err(Error::Limit { what: "bits per block", asked: bits, most: 1024 });
         }
         let most = MAX_BYTES * 8 / bits;
         if blocks == 0 || blocks > most {
@@ -67,7 +67,7 @@ impl Grid {
         Ok(Self { blocks, width: bits as usize / 64, keys })
     }
 
-    /// The fewest whole lines in which `rate` is no more than `fpr`.
+    /// Returns the smallest number of whole lines in which `rate` is at most `fpr`.
     pub(in crate::filters) fn fit(
         keys: u64,
         fpr: f64,
@@ -100,8 +100,8 @@ impl Grid {
         tamis_bits::lines(self.words()) * 64
     }
 
-    /// Work of a query: its line, or two; the index, two ends and a record or two, each of which
-    /// can be looked for only when the one before is found.
+    /// Returns the cost of a query: 1 or 2 lines, and index, two ends and a record or two, each of
+    /// which depends on the one before.
     pub(in crate::filters) fn query_cost(&self) -> f64 {
         (self.width as f64 / 8.0).max(1.0) + 0.625 + 1.5
     }
@@ -113,8 +113,8 @@ impl Grid {
     pub(in crate::filters) fn read<const STOP: bool>(from: &mut Reader) -> Result<Self, Error> {
         let mut fields = from.shape()?;
         let blocks = fields.next(1..=MAX_BYTES / 32, "number of blocks")?;
-        let bits = fields.next(256..=1024, "bits a block")?;
-        let keys = fields.next(0..=MAX_KEYS, "keys it is made for")?;
+        let bits = fields.next(256..=1024, "bits per block")?;
+        let keys = fields.next(0..=MAX_KEYS, "capacity")?;
         fields.finish()?;
         let grid = Self::new(blocks, bits, keys)?;
         let slots = match grid.width {
@@ -161,7 +161,7 @@ impl Grid {
         keys: &[KeyHash],
         out: &mut [bool],
     ) {
-        assert!(out.len() >= keys.len(), "an answer for each key");
+        assert!(out.len() >= keys.len(), "`out` is shorter than `keys`");
         with_width!(self.width, contains_batch::<W, STOP>(self, words, keys, out));
     }
 
@@ -170,7 +170,7 @@ impl Grid {
         &self,
         words: &mut [u64],
         key: KeyHash,
-    ) -> Put {
+    ) -> Insertion {
         with_width!(self.width, insert::<W, STOP>(words, self.block(key), key.lo))
     }
 
@@ -179,12 +179,13 @@ impl Grid {
         with_width!(self.width, remove::<W>(words, self.block(key), key.lo))
     }
 
-    /// The slots of all blocks; `None` if a block is none that a filter writes.
+    /// Returns the slots in use and the slots in use or freed of all blocks; `None` if a block is
+    /// invalid.
     pub(in crate::filters) fn count<const STOP: bool>(&self, words: &[u64]) -> Option<(u64, u64)> {
         with_width!(self.width, count::<W, STOP>(words))
     }
 
-    /// That the blocks are such as a filter of `len` keys may have.
+    /// Checks that the blocks are valid and hold `len` keys.
     pub(in crate::filters) fn validate<const STOP: bool>(
         &self,
         words: &[u64],
@@ -192,8 +193,8 @@ impl Grid {
     ) -> Result<(), Error> {
         let what = match self.count::<STOP>(words) {
             Some((used, _)) if used == len => return Ok(()),
-            Some(_) => "the blocks do not hold as many keys as the header says",
-            None => "a block holds what no filter writes",
+            Some(_) => "the number of keys in the blocks differs from the header",
+            None => "a block is invalid",
         };
         Err(tamis_format::Error::corrupt(what).into())
     }
@@ -214,9 +215,9 @@ impl<const W: usize, const STOP: bool> Task for Contains<'_, W, STOP> {
 
     #[inline(always)]
     fn work(self, bits: impl Bits) -> bool {
-        let (chain, rest) = Code::<W, STOP>::split(self.lo);
-        Code::<W, STOP>::uses(self.block, chain)
-            && Code::<W, STOP>::contains(bits, self.block, chain, rest)
+        let (chain, remainder) = Code::<W, STOP>::split(self.lo);
+        Code::<W, STOP>::is_used(self.block, chain)
+            && Code::<W, STOP>::contains(bits, self.block, chain, remainder)
     }
 }
 
@@ -226,23 +227,24 @@ fn contains_batch<const W: usize, const STOP: bool>(
     keys: &[KeyHash],
     out: &mut [bool],
 ) {
-    run(ContainsEach::<W, STOP> { grid, words, keys, out });
+    run(ContainsBatch::<W, STOP> { grid, words, keys, out });
 }
 
-struct ContainsEach<'a, const W: usize, const STOP: bool> {
+struct ContainsBatch<'a, const W: usize, const STOP: bool> {
     grid: &'a Grid,
     words: &'a [u64],
     keys: &'a [KeyHash],
     out: &'a mut [bool],
 }
 
-impl<const W: usize, const STOP: bool> Task for ContainsEach<'_, W, STOP> {
+impl<const W: usize, const STOP: bool> Task for ContainsBatch<'_, W, STOP> {
     type Output = ();
 
-    /// First whether each key's chain is used, which for half of the strangers it is not, and then
-    /// those whose is: a branch would be guessed wrong, and to look at all of them took strangers
-    /// 1.3 to 1.5 times as long in the cache, and 1.1 to 1.2 with 10^7 keys. Meanwhile the blocks of
-    /// the next batch come; with batches of 32 more come at once than can.
+    /// Finds out first which keys have a used chain, which half of the non-members do not, and then
+    /// looks up only those: a branch would be mispredicted, and looking up all of them took
+    /// non-members 1.3 to 1.5 times as long in the cache, and 1.1 to 1.2 times with 10^7 keys.
+    /// Meanwhile the blocks of the next batch are prefetched; batches of 32 exceed the number of
+    /// outstanding reads. The loop of `common` has none of these stages.
     #[inline(always)]
     fn work(self, bits: impl Bits) {
         const BATCH: usize = 16;
@@ -263,19 +265,19 @@ impl<const W: usize, const STOP: bool> Task for ContainsEach<'_, W, STOP> {
                 let (chain, _) = Code::<W, STOP>::split(key.lo);
                 *out = false;
                 used[count % BATCH] = i as u8;
-                count += usize::from(Code::<W, STOP>::uses(&blocks[block(key)], chain));
+                count += usize::from(Code::<W, STOP>::is_used(&blocks[block(key)], chain));
             }
             for i in &used[..count] {
                 let (key, out) = (&keys[usize::from(*i)], &mut out[usize::from(*i)]);
-                let (chain, rest) = Code::<W, STOP>::split(key.lo);
-                *out = Code::<W, STOP>::contains(bits, &blocks[block(key)], chain, rest);
+                let (chain, remainder) = Code::<W, STOP>::split(key.lo);
+                *out = Code::<W, STOP>::contains(bits, &blocks[block(key)], chain, remainder);
             }
         }
     }
 }
 
 #[inline(always)]
-fn insert<const W: usize, const STOP: bool>(words: &mut [u64], block: usize, lo: u64) -> Put {
+fn insert<const W: usize, const STOP: bool>(words: &mut [u64], block: usize, lo: u64) -> Insertion {
     run(Insert::<W, STOP> { block: &mut words.as_chunks_mut().0[block], lo })
 }
 
@@ -285,16 +287,16 @@ struct Insert<'a, const W: usize, const STOP: bool> {
 }
 
 impl<const W: usize, const STOP: bool> Task for Insert<'_, W, STOP> {
-    type Output = Put;
+    type Output = Insertion;
 
     #[inline(always)]
-    fn work(self, bits: impl Bits) -> Put {
-        let (chain, rest) = Code::<W, STOP>::split(self.lo);
-        let put = Code::<W, STOP>::insert(bits, self.block, chain, rest);
-        if !STOP && put == Put::NoRoom {
-            // Bits that no filter wrote: with its chain marked as used the key is not denied.
+    fn work(self, bits: impl Bits) -> Insertion {
+        let (chain, remainder) = Code::<W, STOP>::split(self.lo);
+        let put = Code::<W, STOP>::insert(bits, self.block, chain, remainder);
+        if !STOP && put == Insertion::NoRoom {
+            // The block is invalid: with its chain marked as used, the key is not rejected.
             self.block[chain / 64] |= 1 << (chain % 64);
-            return Put::Known;
+            return Insertion::Present;
         }
         put
     }
@@ -315,8 +317,8 @@ impl<const W: usize> Task for Remove<'_, W> {
 
     #[inline(always)]
     fn work(self, bits: impl Bits) -> bool {
-        let (chain, rest) = Code::<W, true>::split(self.lo);
-        Code::<W, true>::remove(bits, self.block, chain, rest)
+        let (chain, remainder) = Code::<W, true>::split(self.lo);
+        Code::<W, true>::remove(bits, self.block, chain, remainder)
     }
 }
 

@@ -1,28 +1,35 @@
-//! What `tinyset` and `removable_tinyset` do alike, which is all but forgetting and knowing their
-//! rates: a grid of blocks, filled and asked.
+//! The implementation that `tinyset` and `removable_tinyset` share: everything except removal and
+//! the rate.
 
-/// Makes `$filter` with the geometry `$shape` a filter, whose blocks can forget if `$stop`.
+/// Implements the filter `$filter` with the shape `$shape`, whose blocks support removal if
+/// `$stop`.
 macro_rules! tiny_kind {
     ($filter:ident, $shape:ident, $stop:literal) => {
         impl $shape {
-            /// A shape by hand: this many blocks of 256, 512 or 1024 bits, made for this many keys.
+            /// Returns a shape of `blocks` blocks of 256, 512 or 1024 bits, for `keys` keys.
+            ///
+            /// # Errors
+            /// [`Error::Limit`]($crate::Error::Limit) if a parameter is out of range.
             pub fn new(blocks: u64, bits: u64, keys: u64) -> Result<Self, $crate::Error> {
                 Grid::new(blocks, bits, keys).map(Self)
             }
 
-            /// Blocks.
+            /// Returns the number of blocks.
             pub fn blocks(&self) -> u64 {
                 self.0.blocks
             }
 
-            /// Bits of a block.
+            /// Returns the number of bits per block.
             pub fn block_bits(&self) -> u64 {
                 self.0.bits()
             }
         }
 
         impl $filter {
-            /// An empty filter.
+            /// Creates an empty filter.
+            ///
+            /// # Errors
+            /// [`Error::Memory`]($crate::Error::Memory) if the blocks cannot be allocated.
             pub fn new(shape: $shape) -> Result<Self, $crate::Error> {
                 let words = shape.0.zeroed()?;
                 Ok(Self { shape, len: 0, words })
@@ -35,7 +42,7 @@ macro_rules! tiny_kind {
                 self.shape.0.contains::<$stop>(&self.words, key)
             }
 
-            /// Keys that are stored.
+            /// Returns the number of stored keys.
             fn len(&self) -> u64 {
                 self.len
             }
@@ -52,7 +59,8 @@ macro_rules! tiny_kind {
                 &self.shape
             }
 
-            /// Inserts one key after the other: how a key is stored depends on those before it.
+            /// Builds the filter by inserting the keys in order, since the storage of a key depends
+            /// on those before it.
             fn build_with(
                 options: &$crate::BuildOptions<'_>,
                 fit: impl FnOnce(u64) -> Result<$shape, $crate::Error>,
@@ -63,13 +71,17 @@ macro_rules! tiny_kind {
         }
 
         impl $crate::Insert for $filter {
-            /// [`Full`]($crate::Full) only if blocks can forget and the key's has not a bit left.
+            /// Inserts a key.
+            ///
+            /// # Errors
+            /// [`Full`]($crate::Full) only if the blocks support removal and the key's block has no
+            /// bit left.
             #[inline]
             fn insert(&mut self, key: $crate::KeyHash) -> Result<(), $crate::Full> {
                 match self.shape.0.insert::<$stop>(self.words.to_mut(), key) {
-                    Put::NoRoom => return Err($crate::Full::NONE),
-                    Put::Added => self.len += 1,
-                    Put::Known => {}
+                    Insertion::NoRoom => return Err($crate::Full::NONE),
+                    Insertion::Added => self.len += 1,
+                    Insertion::Present => {}
                 }
                 Ok(())
             }
