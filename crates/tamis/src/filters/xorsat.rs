@@ -446,7 +446,7 @@ impl Build for XorSat {
         let mut table = Words::zeroed(usize_words(words(shape.slots(), shape.width))?)?;
         // What the shards return is as large as the table, and is there beside it.
         let bytes = [2 * shape.figures().bytes, System::bytes(shape.most_keys())];
-        let solved = gathered.solve_apart(options, shape.shard_bits, bytes, |shard, records| {
+        let solved = gathered.solve_shards(options, shape.shard_bits, bytes, |shard, records| {
             let mut solved = Solved::default();
             solved.add_shard(&shape, shard as u64, records)?;
             Ok(solved)

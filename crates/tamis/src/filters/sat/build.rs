@@ -92,7 +92,7 @@ pub(super) fn solve(
     // A formula for each plane in hand, and its entries until all blocks are known.
     let each = BYTES_A_LITERAL * u64::from(shape.k) * threads as u64;
     let entries = (shape.planes * shape.entries).div_ceil(8) / len + 1;
-    gathered.taking(each + entries).solve(
+    gathered.with_solver_bytes(each + entries).solve(
         &options.without_progress(),
         shape.block_bits,
         table,
