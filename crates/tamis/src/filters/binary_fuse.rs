@@ -1,37 +1,38 @@
-//! The binary fuse filter: the XOR of three or four cells, close to each other, is a member's print.
+//! The binary fuse filter: the XOR of three or four cells that lie close together is a member's
+//! fingerprint.
 //!
 //! ```text
 //!  digest = hash.hi
 //!    │ leading bits ──► shard ──► its multiplier
 //!    │ the rest ──────► y, the first cell          cells   ┌──┬──┬──┬──┬──┬──┬──┬──┬──┬──┬──┐
-//!    │ × multiplier ──► how far on the others are  w bits  └──┴▲─┴──┴──┴▲─┴──┴──┴──┴▲─┴──┴──┘
-//!    └──────────────► print                                    y        │           │
+//!    │ × multiplier ──► offsets of the others      w bits  └──┴▲─┴──┴──┴▲─┴──┴──┴──┴▲─┴──┴──┘
+//!    └──────────────► fingerprint                              y        │           │
 //!                                                              └─ one in s ─┴─ one in s ─┘
-//!  a member's three cells, XORed, are its print; a stranger's are so once in 2^w
+//!  the XOR of a member's three cells is its fingerprint; for a non-member it is so once in 2^w
 //! ```
 //!
 //! | figure | |
 //! | --- | --- |
-//! | bits a key | 1.116 w for three cells, 1.055 w for four, at 10^7 keys; 1.11 w and 1.05 w at 10^8; 1.24 w at 1000 |
-//! | rate | 2^-w exactly, whatever the number of keys |
-//! | cache lines | 3 or 4, within some 100 KB, all asked for at once |
-//! | building | sorting the digests, then peeling each shard within the cache: see [`tamis_bits::peel`] |
-//! | failure | none: a shard tries other multipliers; what is left after 24 or more is listed |
+//! | bits per key | 1.116 w for three cells, 1.055 w for four, at 10^7 keys; 1.11 w and 1.05 w at 10^8; 1.24 w at 1000 |
+//! | rate | 2^-w exactly, for any number of keys |
+//! | cache lines | 3 or 4, within about 100 KB, all prefetched at once |
+//! | building | sorts the digests, then peels each shard within the cache: see [`tamis_bits::peel`] |
+//! | failure | none: a shard tries other multipliers; digests that remain after 24 or more are listed |
 //!
-//! It is built from all its keys at once and cannot be changed. Two keys with the same 64 bits of
-//! hash are one key to it: among 10^9 keys the chance that there is such a pair is 3 %.
+//! The filter is built from all its keys at once and cannot be changed. Two keys with the same 64 bits
+//! of hash count as one key: among 10^9 keys such a pair exists with probability 3 %.
 //!
 //! Graf, Lemire, *Binary Fuse Filters: Fast and Smaller Than Xor Filters*, 2022; shards with equal
-//! parts of the table as in Vigna, *ε-Cost Sharding*, 2025. Differences: the graph ends in a fold
-//! and has cells of any number, which takes 1.116 instead of 1.125 cells a key ([`tamis_bits::peel::Fuse`]
-//! has the drawing); sizes are measured, down to a single key, and not a formula; the multiplier of
-//! another attempt leaves the first cell where it was, so that the sorted digests stay in the order
-//! in which they are peeled; and a build cannot fail.
+//! parts of the table as in Vigna, *ε-Cost Sharding*, 2025. Differences: the graph ends in a fold and
+//! may have any number of cells, which takes 1.116 instead of 1.125 cells per key
+//! ([`tamis_bits::peel::Fuse`] has the drawing); sizes are measured, down to a single key, instead of
+//! given by a formula; another attempt's multiplier does not change the first cell, so the sorted
+//! digests stay in the order in which they are peeled; and a build cannot fail.
 
 use tamis_bits::peel::Fuse;
 use tamis_format::{Reader, Writer};
 
-use super::common::peeled::{Layout, MAX_SHARD_BITS, Table, shards, width_for};
+use super::common::peeled::{FuseSize, Layout, MAX_SHARD_BITS, Table, fuse_size, width_for};
 use crate::error::Error;
 use crate::gather::gather;
 use crate::hash::KeyHash;
@@ -42,12 +43,12 @@ use crate::shape::{Figures, Shape};
 use crate::source::KeySource;
 use crate::traits::{Build, Filter, Persist, Static};
 
-/// Prints of so many bits, three or four cells a key.
+/// The shape: the width of the fingerprints, and three or four cells per key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BinaryFuseShape {
     keys: u64,
-    pub(super) layout: Layout,
-    pub(super) segment: u32,
+    layout: Layout,
+    segment: u32,
     arity: Arity,
 }
 
@@ -58,40 +59,24 @@ enum Arity {
     Four(Fuse<4>),
 }
 
-const ARITY: Setting = Setting::new("arity", "3 or 4 cells a key; else 3");
-
-/// Cells for 1000 keys of a shard, measured, by the binary logarithm of the keys in steps of two;
-/// between them it is interpolated. Up to 2^10 keys one multiplier in five peels all of them, at 2^12
-/// every second one does, from 2^14 on three in four and more.
-const CELLS_THREE: [f64; 13] =
-    [1750., 1750., 1260., 1270., 1250., 1234., 1215., 1188., 1160., 1139., 1121., 1110., 1105.];
-const CELLS_FOUR: [f64; 13] =
-    [2000., 1750., 1450., 1310., 1280., 1226., 1172., 1138., 1105., 1076., 1061., 1050., 1042.];
+const ARITY: Setting = Setting::new("arity", "3 or 4: cells per key; default 3");
 
 impl BinaryFuseShape {
-    /// Prints of `width` bits, 1 to 32, and 3 or 4 cells a key.
+    /// Returns the shape for `keys` keys with fingerprints of `width` bits, 1 to 32, and `arity` cells
+    /// per key, 3 or 4.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] if an argument is out of range.
     pub fn new(keys: u64, width: u32, arity: u32) -> Result<Self, Error> {
         crate::shape::check_keys(keys)?;
         if !(1..=32).contains(&width) {
-            return Err(Error::Limit { what: "bits a print", asked: width.into(), most: 32 });
+            let asked = width.into();
+            return Err(Error::Limit { what: "bits per fingerprint", asked, most: 32 });
         }
-        let (shard_bits, largest) = shards(keys);
-        let largest = largest.max(1.0);
-        let log = largest.log2();
-        let (table, offset, least): (_, _, fn(u32) -> u64) = match arity {
-            3 => (&CELLS_THREE, 0.2, Fuse::<3>::least),
-            _ => (&CELLS_FOUR, -0.25, Fuse::<4>::least),
-        };
-        // The open end takes a share of s / keys, and the finite number of records about
-        // 1 / sqrt(s) of the rest: both are small for s = keys^(2/3).
-        let segment = (log * (2.0 / 3.0) + offset).round().clamp(1.0, 18.0) as u32;
-        let at = (log / 2.0).min((table.len() - 1) as f64);
-        let (low, high) = (table[at as usize], table[(at.ceil()) as usize]);
-        let cells = (largest * (low + (high - low) * at.fract()) / 1000.0).ceil() as u64;
-        let cells = cells.max(least(segment));
+        let FuseSize { shard_bits, cells, segment } = fuse_size(keys, arity);
         let layout = Layout { width, shard_bits, cells, room: 0 };
         Self::checked(keys, layout, segment, arity).ok_or(Error::Limit {
-            what: "cells a key",
+            what: "cells per key",
             asked: arity.into(),
             most: 4,
         })
@@ -107,12 +92,12 @@ impl BinaryFuseShape {
         Some(Self { keys, layout, segment, arity })
     }
 
-    /// Bits of a print.
+    /// Returns the bits of a fingerprint.
     pub fn width(&self) -> u32 {
         self.layout.width
     }
 
-    /// Cells of a key.
+    /// Returns the cells of a key.
     pub fn arity(&self) -> u32 {
         match self.arity {
             Arity::Three(_) => 3,
@@ -142,7 +127,7 @@ impl Shape for BinaryFuseShape {
         }
     }
 
-    /// 2^-w, unless there is no key at all.
+    /// Returns 2^-w, or 0 if there are no keys.
     fn fpr_at(&self, keys: u64) -> f64 {
         if keys == 0 { 0.0 } else { (-f64::from(self.layout.width)).exp2() }
     }
@@ -160,7 +145,7 @@ impl Shape for BinaryFuseShape {
 #[derive(Clone, Debug, PartialEq)]
 pub struct BinaryFuse {
     shape: BinaryFuseShape,
-    /// The shape's graph, settled for the multiplier.
+    /// The shape's graph for the table's multiplier.
     graph: Arity,
     table: Table,
 }
@@ -168,13 +153,13 @@ pub struct BinaryFuse {
 impl BinaryFuse {
     fn new(shape: BinaryFuseShape, table: Table) -> Self {
         let graph = match shape.arity {
-            Arity::Three(graph) => Arity::Three(table.settled(graph)),
-            Arity::Four(graph) => Arity::Four(table.settled(graph)),
+            Arity::Three(graph) => Arity::Three(table.seeded(graph)),
+            Arity::Four(graph) => Arity::Four(table.seeded(graph)),
         };
         Self { shape, graph, table }
     }
 
-    /// Members that are listed beside the table: none, unless somebody has chosen the hashes.
+    /// Returns the members that are listed beside the table: 0 unless an adversary chose the hashes.
     pub fn listed(&self) -> u64 {
         self.table.extra.len() as u64
     }
@@ -189,13 +174,13 @@ impl Filter for BinaryFuse {
         }
     }
 
-    /// Distinct keys that it was built from.
+    /// Returns the number of distinct keys.
     fn len(&self) -> u64 {
         self.table.len
     }
 
     fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
-        assert!(out.len() >= keys.len(), "an answer for each key");
+        assert!(out.len() >= keys.len(), "`out` is shorter than `keys`");
         let (digests, out) = (keys.iter().map(|key| key.hi), &mut out[..keys.len()]);
         match &self.graph {
             Arity::Three(graph) => self.table.contains_batch(graph, digests, out),
@@ -246,18 +231,19 @@ impl Persist for BinaryFuse {
     fn read(from: &mut Reader) -> Result<Self, Error> {
         let len = from.header().keys;
         let mut fields = from.shape()?;
-        let width = fields.next(1..=32, "bits a print")? as u32;
-        let arity = fields.next(3..=4, "cells a key")? as u32;
-        let shard_bits = fields.next(0..=MAX_SHARD_BITS.into(), "bits of a shard's number")? as u32;
-        let cells = fields.next(1..=u32::MAX.into(), "cells of a shard")?;
+        let width = fields.next(1..=32, "bits per fingerprint")? as u32;
+        let arity = fields.next(3..=4, "cells per key")? as u32;
+        let shard_bits = fields.next(0..=MAX_SHARD_BITS.into(), "bits of a shard number")? as u32;
+        let cells = fields.next(1..=u32::MAX.into(), "cells per shard")?;
         let segment = fields.next(1..=20, "bits of a segment")? as u32;
-        let keys = fields.next(len..=MAX_KEYS, "keys it is made for")?;
-        let listed = fields.next(0..=len, "digests beside the table")?;
+        let keys = fields.next(len..=MAX_KEYS, "capacity in keys")?;
+        let listed = fields.next(0..=len, "number of listed digests")?;
         fields.finish()?;
         let layout = Layout { width, shard_bits, cells, room: 0 };
         let shape = BinaryFuseShape::checked(keys, layout, segment, arity);
-        let shape = shape.filter(|shape| shape.layout.is_sound());
-        let shape = shape.ok_or_else(|| from.corrupt("cells that do not fit the segments"))?;
+        let shape = shape
+            .filter(|shape| shape.layout.is_sound())
+            .ok_or_else(|| from.corrupt("the number of cells does not fit the segments"))?;
         Ok(Self::new(shape, Table::read(from, layout, len, listed)?))
     }
 
@@ -277,7 +263,7 @@ mod tests {
         (0..keys).map(|key| key.hash_with(&hasher)).collect()
     }
 
-    /// Every size finds its multiplier: nothing is listed, whatever the width.
+    /// Every size finds its multiplier: nothing is listed, at any width.
     #[test]
     fn hashed_keys_are_never_listed() {
         let sizes = (0..300).chain((300..2000).step_by(7)).chain((11_400..11_600).step_by(11));
@@ -291,7 +277,7 @@ mod tests {
         }
     }
 
-    /// Shards, and digests that no multiplier places: all members are in, and strangers are not.
+    /// Shards, and digests that no multiplier places: all members are found, and the rate holds.
     #[test]
     fn hostile_digests_are_listed() {
         let clash = |i: u64| KeyHash { hi: 5 << 60 | i, lo: 0 };
@@ -299,35 +285,35 @@ mod tests {
             let layout = Layout { width, shard_bits: 3, cells: 40_000, room: 0 };
             let shape = BinaryFuseShape::checked(200_000, layout, 12, arity).unwrap();
             let mut members = hashes(7, 150_000);
-            members.extend((0..12_000).map(clash)); // 8193 cells, or 12 289, are all that they have
+            members.extend((0..12_000).map(clash)); // they share 8193 or 12 289 cells
             let filter = BinaryFuse::build(shape, &members[..]).unwrap();
             assert!((3000..30_000).contains(&filter.listed()), "{}", filter.listed());
             assert!(members.iter().all(|key| filter.contains(*key)));
             let mut out = vec![false; members.len()];
             filter.contains_batch(&members, &mut out);
             assert!(out.iter().all(|found| *found));
-            let strangers = hashes(8, 1 << 20);
-            let passed = strangers.iter().filter(|key| filter.contains(**key)).count() as f64;
+            let non_members = hashes(8, 1 << 20);
+            let passed = non_members.iter().filter(|key| filter.contains(**key)).count() as f64;
             let mean = f64::from(1 << (20 - width));
             assert!((passed - mean).abs() < 6.0 * mean.sqrt(), "{passed} of 2^20 at 2^-{width}");
             filter.validate().unwrap();
         }
     }
 
-    /// Shards without any that are listed, in bytes and otherwise, one by one and in batches.
+    /// Shards without listed digests, in bytes and otherwise, one by one and in batches.
     #[test]
-    fn shards_answer_for_their_keys() {
+    fn shards_find_their_keys() {
         for (arity, width) in [(3, 8), (4, 8), (3, 16), (4, 13)] {
             let layout = Layout { width, shard_bits: 3, cells: 20_011, room: 0 };
             let shape = BinaryFuseShape::checked(120_000, layout, 10, arity).unwrap();
             let members = hashes(9, 120_000);
             let filter = BinaryFuse::build(shape, &members[..]).unwrap();
             assert_eq!(filter.listed(), 0);
-            let strangers = hashes(10, 1 << 20);
-            let passed = strangers.iter().filter(|key| filter.contains(**key)).count() as f64;
+            let non_members = hashes(10, 1 << 20);
+            let passed = non_members.iter().filter(|key| filter.contains(**key)).count() as f64;
             let mean = f64::from(1 << (20 - width));
             assert!((passed - mean).abs() < 6.0 * mean.sqrt(), "{passed} of 2^20 at 2^-{width}");
-            for keys in [&members, &strangers] {
+            for keys in [&members, &non_members] {
                 let mut out = vec![false; keys.len()];
                 filter.contains_batch(keys, &mut out);
                 assert!(keys.iter().zip(&out).all(|(key, found)| filter.contains(*key) == *found));

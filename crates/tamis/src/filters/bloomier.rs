@@ -1,41 +1,42 @@
-//! The Bloomier filter: a value for each key of a static set, which can change, and *absent* for
-//! nearly every other key.
+//! The Bloomier filter: maps each key of a static set to a value that can change, and nearly every
+//! other key to *absent*.
 //!
 //! ```text
-//!  digest = hash.hi ──► shard, three of its cells a b c, and a print of f + 2 bits
+//!  digest = hash.hi ──► shard, three of its cells a b c, and a fingerprint of f + 2 bits
 //!
 //!  codes, f + 2 bits   │  a  │     │  b  │ … │  c  │     │
 //!                         └───────────┴───┬───┘
-//!                              XOR, and XOR the print ──► 0: a   1: b   2: c   more: absent
+//!                        XOR, and XOR the fingerprint ──► 0: a   1: b   2: c   more: absent
 //!                                                         │
 //!  values, v bits      │  a  │     │  b  │ … │  c  │     │◄ in the cell that it names
 //! ```
 //!
-//! The XOR of the three codes says which of its cells is the key's own; there alone its value is.
-//! So a new value is one write, and no other key has that cell.
+//! The XOR of the three codes tells which of its cells the key owns. Only that cell holds its value, so
+//! a new value is one write, and no other key owns that cell.
 //!
 //! | figure | |
 //! | --- | --- |
-//! | bits a key | 1.11 (f + 2 + v) at 10^7 keys, 1.22 (f + 2 + v) at 1000 |
-//! | rate | 3/4 · 2^-f exactly, whatever the number of keys; f is 0 to 32 |
-//! | cache lines | strangers 3, all asked for at once; a key one more, for its value |
-//! | building | as [`binary_fuse`](super::binary_fuse), with 16 bytes a key until it is placed |
+//! | bits per key | 1.11 (f + 2 + v) at 10^7 keys, 1.22 (f + 2 + v) at 1000 |
+//! | rate | 3/4 · 2^-f exactly, for any number of keys; f is 0 to 32 |
+//! | cache lines | 3 for a non-member, all prefetched at once; one more for a key, for its value |
+//! | building | as [`binary_fuse`](super::binary_fuse), with 16 bytes per key until it is placed |
 //! | failure | none: keys that no multiplier can place are listed with their values |
 //!
-//! The set is fixed. Setting the value of a stranger that passes for a key may overwrite the value of a
-//! key. Two keys with the same 64 bits of hash are one key, and with two values an error.
+//! The set is fixed. Setting the value of a false positive may overwrite the value of a key. Two keys
+//! with the same 64 bits of hash count as one key, and two different values for it are an error.
 //!
 //! Chazelle, Kilian, Rubinfeld, Tal, *The Bloomier Filter: An Efficient Data Structure for Static
-//! Support Lookup Tables*, 2004. As theirs it has two tables, of codes and of values. Differences: the
-//! cells are those of a fuse graph, 1.11 a key where random ones take more than 1.22; and of the two bits
-//! that tell three cells apart nothing is lost: the fourth number options *absent*, which is the 3/4
-//! in the rate.
+//! Support Lookup Tables*, 2004. As in the paper there are two tables, of codes and of values.
+//! Differences: the cells are those of a fuse graph, 1.11 per key where random ones take more than
+//! 1.22; and the two bits that tell three cells apart lose nothing, because the fourth number means
+//! *absent*, which is the factor 3/4 in the rate.
 //!
-//! Measured and left out: a code and its value side by side. That saves a key the fourth line, but
-//! spreads the codes over more lines than the cache holds. At 5 million keys, f = 8 and v = 32 a batch of keys then took 2.8
-//! times as long as a `binary_fuse` filter of 10 bits takes, instead of 2.0 times; strangers 2.1 instead of 1.1.
-//! Reckoned and left out: values for the cells in use only, found by counting bits. Counting takes 1.2 bits a key
-//! and two more lines, to save 0.11 v: 8 % of the memory at v = 64, nothing below v = 11.
+//! Measured and left out: a code and its value side by side. That saves a key the fourth cache line, but
+//! spreads the codes over more lines than the cache holds. At 5 million keys, f = 8 and v = 32, a batch
+//! of keys then took 2.8 times as long as a `binary_fuse` filter of 10 bits instead of 2.0 times, and
+//! a batch of non-members 2.1 instead of 1.1 times. Calculated and left out: values for the used cells
+//! only, found by counting bits. Counting takes 1.2 bits per key and two more lines to save 0.11 v: 8 %
+//! of the memory at v = 64, nothing below v = 11.
 
 use tamis_bits::lanes::window;
 use tamis_bits::{packed, prefetch};
@@ -52,11 +53,11 @@ use crate::shape::{Figures, Shape};
 use crate::source::{EntrySource, KeySource, read_entries, read_keys};
 use crate::traits::{Build, BuildMap, Filter, Map, Persist, Static};
 
-/// The most check bits: as many as a print has beside the two that tell the cells apart.
+/// The most check bits: as many as a fingerprint has beside the two that tell the cells apart.
 const MAX_CHECK: u32 = 32;
-const VALUE_BITS: Setting = Setting::new("value_bits", "1 to 64 bits a value; else 1");
+const VALUE_BITS: Setting = Setting::new("value_bits", "1 to 64: bits per value; default 1");
 
-/// So many check bits, and values of so many bits.
+/// The shape: the number of check bits and of bits per value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BloomierShape {
     keys: u64,
@@ -64,7 +65,7 @@ pub struct BloomierShape {
     grid: Grid,
 }
 
-/// What is in a cell.
+/// The widths of a cell's code and value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cell {
     check: u32,
@@ -72,39 +73,40 @@ struct Cell {
 }
 
 impl Cell {
-    /// Bits of its code.
-    fn code(self) -> u32 {
+    /// Returns the bits of a code.
+    fn code_bits(self) -> u32 {
         self.check + 2
     }
 
     fn widths(self) -> [u32; 2] {
-        [self.code(), self.value_bits]
+        [self.code_bits(), self.value_bits]
     }
 
-    /// The XOR of the three codes, and of a print that makes 0, 1 or 2 of it for a key: the number of
-    /// the key's own cell. The two bits that tell the cells apart are drawn as well, so that
-    /// cells that nobody has written are like any others.
+    /// Returns the XOR of the three codes and the fingerprint. For a key it is 0, 1 or 2: the number of
+    /// the cell that the key owns. The fingerprint has random values for these two bits as well, so
+    /// that unwritten cells are no different from others.
     #[inline(always)]
     fn decode(self, place: &Place, read: impl Fn(u64) -> u64) -> u64 {
-        let print = (place.print & packed::mask(self.check)) << 2 | place.print >> 32 & 3;
+        let fp = place.fingerprint;
+        let fp = (fp & packed::mask(self.check)) << 2 | fp >> 32 & 3;
         let codes = place.codes.iter().fold(0, |sum, bit| sum ^ read(*bit));
-        codes & packed::mask(self.code()) ^ print
+        codes & packed::mask(self.code_bits()) ^ fp
     }
 
-    /// The same of a shard's words alone, behind which there may be no more.
+    /// Does the same, given the words of the shard alone, which may be the last of the table.
     fn decode_in(self, part: &[u64], place: &Place) -> u64 {
-        self.decode(place, |bit| packed::get_at(part, self.code(), bit))
+        self.decode(place, |bit| packed::get_at(part, self.code_bits(), bit))
     }
 }
 
 impl Cells for Cell {
     fn write(&self, grid: &Grid, part: &mut [u64], place: &Place, own: usize, value: u64) {
         let code = self.decode_in(part, place) ^ own as u64;
-        packed::set_at(part, self.code(), place.codes[own], code);
+        packed::set_at(part, self.code_bits(), place.codes[own], code);
         packed::set_at(part, self.value_bits, grid.value_at(place, own), value);
     }
 
-    fn agree(&self, grid: &Grid, part: &[u64], place: &Place, value: u64) -> bool {
+    fn holds(&self, grid: &Grid, part: &[u64], place: &Place, value: u64) -> bool {
         let own = self.decode_in(part, place);
         own < 3
             && packed::get_at(part, self.value_bits, grid.value_at(place, own as usize)) == value
@@ -112,7 +114,10 @@ impl Cells for Cell {
 }
 
 impl BloomierShape {
-    /// For so many keys with `check` check bits, 0 to 32, and values of 1 to 64 bits.
+    /// Returns the shape for `keys` keys with `check` check bits, 0 to 32, and values of 1 to 64 bits.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] if an argument is out of range.
     pub fn new(keys: u64, check: u32, value_bits: u32) -> Result<Self, Error> {
         if check > MAX_CHECK {
             let (asked, most) = (check.into(), MAX_CHECK.into());
@@ -120,18 +125,18 @@ impl BloomierShape {
         }
         if !(1..=64).contains(&value_bits) {
             let asked = value_bits.into();
-            return Err(Error::Limit { what: "bits a value", asked, most: 64 });
+            return Err(Error::Limit { what: "bits per value", asked, most: 64 });
         }
         let cell = Cell { check, value_bits };
         Ok(Self { keys, cell, grid: Grid::new(keys, cell.widths())? })
     }
 
-    /// Check bits: a stranger passes them once in 2^check.
+    /// Returns the number of check bits. A non-member passes them with probability 2^-check.
     pub fn check(&self) -> u32 {
         self.cell.check
     }
 
-    /// Bits of a value.
+    /// Returns the bits of a value.
     pub fn value_bits(&self) -> u32 {
         self.cell.value_bits
     }
@@ -142,10 +147,10 @@ impl Shape for BloomierShape {
 
     fn fit_with(keys: u64, fpr: f64, settings: &Settings) -> Result<Self, Error> {
         let bits = settings.number(&VALUE_BITS, |bits| (1..=64).contains(&bits))?.unwrap_or(1);
-        // A hair less than the logarithm: 3/4 · 2^-f itself takes f bits.
+        // Rounding errors must not make 3/4 · 2^-f itself take f + 1 bits.
         let check = ((0.75 / fpr).log2() - 1e-9).ceil().max(0.0) as u32;
         if check > MAX_CHECK {
-            return Err(Error::Infeasible { why: "it has at most 32 check bits" });
+            return Err(Error::Infeasible { why: "the filter has at most 32 check bits" });
         }
         Self::new(keys, check, bits as u32)
     }
@@ -168,7 +173,7 @@ impl Shape for BloomierShape {
     }
 }
 
-/// A Bloomier filter. Built from keys alone, each has the value 0.
+/// A Bloomier filter. If it is built from keys alone, each key has the value 0.
 ///
 /// ```
 /// use tamis::{Bloomier, Keyed};
@@ -187,7 +192,7 @@ pub struct Bloomier {
 }
 
 impl Bloomier {
-    /// Keys that are listed beside the table: none, unless somebody has chosen the hashes.
+    /// Returns the keys that are listed beside the table: 0 unless an adversary chose the hashes.
     pub fn listed(&self) -> u64 {
         self.cells.listed()
     }
@@ -202,31 +207,31 @@ impl Bloomier {
         Ok(Self { shape, cells, len })
     }
 
-    /// The bit of the table at which the value is of the key that was asked for.
+    /// Returns the bit of the table at which the key's value starts, or `None` if the key is absent.
     #[inline(always)]
     fn value_at(&self, place: &Place) -> Option<u64> {
         let own = self.shape.cell.decode(place, |bit| window(&self.cells.table, bit));
-        // Whoever has no key has codes of zero too.
+        // Without keys all codes are zero.
         (own < 3 && self.len > 0).then(|| self.cells.grid.value_at(place, own as usize))
     }
 
     #[inline(always)]
-    fn holds(&self, digest: u64, place: &Place) -> bool {
-        self.value_at(place).is_some() || self.cells.exception(digest).is_some()
+    fn contains_at(&self, digest: u64, place: &Place) -> bool {
+        self.value_at(place).is_some() || self.cells.listed_value(digest).is_some()
     }
 
     #[inline(always)]
-    fn read(&self, at: u64) -> u64 {
+    fn read_value(&self, at: u64) -> u64 {
         packed::get_at(&self.cells.table, self.shape.cell.value_bits, at)
     }
 }
 
-/// What is known of a key before its value is read.
+/// The result of a lookup before the value is read.
 #[derive(Clone, Copy, Default)]
 enum Found {
     #[default]
     Absent,
-    /// At this bit of the table.
+    /// The value starts at this bit of the table.
     At(u64),
     Listed(u64),
 }
@@ -234,19 +239,19 @@ enum Found {
 impl Filter for Bloomier {
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
-        self.holds(key.hi, &self.cells.place(key.hi))
+        self.contains_at(key.hi, &self.cells.place(key.hi))
     }
 
-    /// Distinct keys that it was built from.
+    /// Returns the number of distinct keys.
     fn len(&self) -> u64 {
         self.len
     }
 
     fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
-        assert!(out.len() >= keys.len(), "an answer for each key");
+        assert!(out.len() >= keys.len(), "`out` is shorter than `keys`");
         let digests = keys.iter().map(|key| key.hi);
-        let holds = |digest, place: &Place| self.holds(digest, place);
-        self.cells.each(digests, holds, |at, yes| out[at] = yes);
+        let contains = |digest, place: &Place| self.contains_at(digest, place);
+        self.cells.lookup_batch(digests, contains, |at, found| out[at] = found);
     }
 }
 
@@ -292,26 +297,26 @@ impl BuildMap for Bloomier {
 impl Map for Bloomier {
     #[inline]
     fn get(&self, key: KeyHash) -> Option<u64> {
-        match self.cells.exception(key.hi) {
-            None => self.value_at(&self.cells.place(key.hi)).map(|at| self.read(at)),
+        match self.cells.listed_value(key.hi) {
+            None => self.value_at(&self.cells.place(key.hi)).map(|at| self.read_value(at)),
             value => value,
         }
     }
 
     fn get_batch(&self, keys: &[KeyHash], out: &mut [Option<u64>]) {
-        assert!(out.len() >= keys.len(), "an answer for each key");
+        assert!(out.len() >= keys.len(), "`out` is shorter than `keys`");
         let digests = keys.iter().map(|key| key.hi);
-        let find = |digest, place: &Place| match self.cells.exception(digest) {
+        let find = |digest, place: &Place| match self.cells.listed_value(digest) {
             Some(value) => Found::Listed(value),
             None => self.value_at(place).map_or(Found::Absent, |at| {
                 prefetch(&self.cells.table, (at / 64) as usize);
                 Found::At(at)
             }),
         };
-        self.cells.each(digests, find, |at, found| {
+        self.cells.lookup_batch(digests, find, |at, found| {
             out[at] = match found {
                 Found::Absent => None,
-                Found::At(at) => Some(self.read(at)),
+                Found::At(at) => Some(self.read_value(at)),
                 Found::Listed(value) => Some(value),
             }
         });
@@ -320,12 +325,12 @@ impl Map for Bloomier {
     fn set(&mut self, key: KeyHash, value: u64) -> Result<Option<u64>, Error> {
         let bits = self.shape.cell.value_bits;
         check_width(value, bits)?;
-        if let Some(listed) = self.cells.exception_mut(key.hi)? {
+        if let Some(listed) = self.cells.listed_value_mut(key.hi)? {
             return Ok(Some(std::mem::replace(listed, value)));
         }
         let Some(at) = self.value_at(&self.cells.place(key.hi)) else { return Ok(None) };
         self.cells.table.make_owned()?;
-        let old = self.read(at);
+        let old = self.read_value(at);
         packed::set_at(self.cells.table.to_mut(), bits, at, value);
         Ok(Some(old))
     }
@@ -335,7 +340,7 @@ impl Map for Bloomier {
     }
 }
 
-/// Bits that a value takes, at least one.
+/// Returns the bits that a value takes, at least 1.
 fn width_of(value: u64) -> u32 {
     (64 - value.leading_zeros()).max(1)
 }
@@ -357,11 +362,11 @@ impl Persist for Bloomier {
         let len = from.header().keys;
         let mut fields = from.shape()?;
         let check = fields.next(0..=MAX_CHECK.into(), "check bits")? as u32;
-        let value_bits = fields.next(1..=64, "bits a value")? as u32;
+        let value_bits = fields.next(1..=64, "bits per value")? as u32;
         let cell = Cell { check, value_bits };
         let grid = Grid::read(from, &mut fields, cell.widths())?;
-        let keys = fields.next(len..=MAX_KEYS, "keys it is made for")?;
-        let listed = fields.next(0..=len, "keys beside the table")?;
+        let keys = fields.next(len..=MAX_KEYS, "capacity in keys")?;
+        let listed = fields.next(0..=len, "number of listed keys")?;
         fields.finish()?;
         let shape = BloomierShape { keys, cell, grid };
         Ok(Self { shape, cells: Retrieval::read(from, grid, listed)?, len })
@@ -386,9 +391,9 @@ mod tests {
         Bloomier::build_map_with(&BuildOptions::new(), |_, _| Ok(shape), entries).unwrap()
     }
 
-    /// Eight shards, as a filter of millions would have: nobody sees them.
+    /// Eight shards, as a filter of millions of keys has, give the same results as one.
     #[test]
-    fn shards_do_not_show() {
+    fn shards_do_not_change_the_results() {
         let all = entries(1, 20_000, 40);
         let cell = Cell { check: 12, value_bits: 40 };
         let grid = Grid::sound(3, 20_001 / 6, 8, cell.widths()).unwrap();
@@ -401,12 +406,12 @@ mod tests {
         }
         assert!(all.iter().all(|(key, value)| filter.get(*key) == Some(value ^ 1)));
         filter.validate().unwrap();
-        let strangers = entries(2, 100_000, 40);
-        let passed = strangers.iter().filter(|(key, _)| filter.contains(*key)).count();
+        let non_members = entries(2, 100_000, 40);
+        let passed = non_members.iter().filter(|(key, _)| filter.contains(*key)).count();
         assert!(passed < 50, "{passed} where 18 are expected");
     }
 
-    /// Setting a value writes the bits of that value and no others.
+    /// Setting a value changes the bits of that value and no others.
     #[test]
     fn a_value_is_one_write() {
         for bits in [1, 7, 30, 64] {
@@ -427,9 +432,9 @@ mod tests {
         }
     }
 
-    /// Digests without a cell are listed, in order, with values that can be set.
+    /// Digests without a cell are listed, sorted, with values that can be set.
     #[test]
-    fn what_cannot_be_placed_is_listed() {
+    fn digests_without_a_cell_are_listed() {
         let all: Vec<_> = (0..3000).map(|at| (KeyHash { hi: at, lo: 0 }, at & 255)).collect();
         let shape = BloomierShape::new(3000, 8, 8).unwrap();
         let stated = shape.figures().bytes;
@@ -448,14 +453,14 @@ mod tests {
         assert!(filter.validate().is_err());
     }
 
-    /// No check bits: three strangers in four have a value.
+    /// Without check bits three non-members in four have a value.
     #[test]
     fn without_check_bits() {
         let shape = BloomierShape::fit(10_000, 0.9).unwrap();
         assert_eq!((shape.check(), shape.figures().fpr), (0, 0.75));
         let filter = build(shape, &entries(4, 10_000, 1));
-        let strangers = entries(5, 100_000, 1);
-        let passed = strangers.iter().filter(|(key, _)| filter.contains(*key)).count();
+        let non_members = entries(5, 100_000, 1);
+        let passed = non_members.iter().filter(|(key, _)| filter.contains(*key)).count();
         assert!((74_000..76_000).contains(&passed), "{passed}");
         for (fpr, check) in [(0.75, 0), (0.749, 1), (0.01, 7), (3e-9, 28), (2e-10, 32)] {
             assert_eq!(BloomierShape::fit(10, fpr).unwrap().check(), check, "{fpr}");

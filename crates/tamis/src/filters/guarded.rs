@@ -1,43 +1,42 @@
-//! The guarded filter: keys of a given list are never false positives.
+//! The guarded filter: the keys of a given list are never false positives.
 //!
 //! ```text
 //!  digest = hash.hi
 //!     │
-//!     ├─► level 1: a binary fuse filter of the members, f - 1 bits a print
+//!     ├─► level 1: a binary fuse filter of the members, fingerprints of f - 1 bits
 //!     │      no ──────────────────────────────────────────────► absent
-//!     └─► level 2: one bit a cell, solved for the members (yes) and for those few denied
+//!     └─► level 2: one bit per cell, solved for the members (yes) and for the few denied
 //!            keys that pass level 1 (no) ─────────────────────► absent, or perhaps a member
 //! ```
 //!
-//! A stranger passes level 1 once in 2^(f-1), and level 2 tosses a coin over it. A denied key that
-//! level 1 stops needs no more care; one that passes it is solved for in level 2, and stopped there.
-//! Level 2 has the members in it anyway: the list costs no more than those few.
+//! A non-member passes level 1 with probability 2^-(f-1), and level 2 with probability 1/2. A denied
+//! key that level 1 rejects needs nothing more. One that passes level 1 is a record of level 2, which
+//! rejects it. Level 2 holds the members in any case, so the list costs no more than these few records.
 //!
 //! | figure | |
 //! | --- | --- |
-//! | bits a key | 1.11 f at 10^7 keys, and 1.11 · 2^-(f-1) for each denied key |
+//! | bits per key | 1.11 f at 10^7 keys, and 1.11 · 2^-(f-1) for each denied key |
 //! | rate | 2^-f exactly for keys of neither list, 0 for denied ones; f is 2 to 33 |
-//! | cache lines | strangers 3, members 6 |
-//! | building | two of [`binary_fuse`](super::binary_fuse), with 24 bytes a key |
-//! | failure | none: what no multiplier can place is listed |
+//! | cache lines | 3 for a non-member, 6 for a member |
+//! | building | twice that of [`binary_fuse`](super::binary_fuse), with 24 bytes per key |
+//! | failure | none: digests that no multiplier can place are listed |
 //!
-//! Both lists are fixed, and no key may be on both. Two keys with the same 64 bits of hash are one
-//! key here: if one is a member and the other denied, that is [`Error::Conflict`] as well.
+//! Both lists are fixed, and no key may be on both. Two keys with the same 64 bits of hash count as one
+//! key. If one of them is a member and the other denied, the build fails with [`Error::Conflict`].
 //!
-//! Bender et al., *Bloom Filters, Adaptivity, and the Dictionary Problem*, 2018, describe what a
-//! Bloomier filter does for a set and a whitelist, in O((n + w) log 1/fpr) bits: a function that
-//! says *member*, *absent* or *known false positive*. Here only the whitelisted keys that would
-//! pass are in the function, and it has one bit: n log 1/fpr + w · fpr, each times 1.11.
+//! Bender et al., *Bloom Filters, Adaptivity, and the Dictionary Problem*, 2018, describe a Bloomier
+//! filter for a set and a whitelist in O((n + w) log 1/fpr) bits: a function that returns *member*,
+//! *absent* or *known false positive*. Here the function covers only the whitelisted keys that would
+//! pass, and returns one bit: n log 1/fpr + w · fpr bits, each times 1.11.
 //!
-//! How many denied keys pass level 1 is known once it is solved. The shape states them, so that the
-//! memory it states is what the filter takes; planned in advance, without a list, it states none.
+//! The number of denied keys that pass level 1 is known once level 1 is solved. The shape of a built
+//! filter states it, and so the exact memory. A shape that is planned without a list states 0.
 
 use tamis_bits::peel::Fuse;
 use tamis_bits::set;
 use tamis_format::{Reader, Writer};
 
-use super::binary_fuse::BinaryFuseShape;
-use super::common::peeled::{Layout, MAX_SHARD_BITS, Table};
+use super::common::peeled::{FuseSize, Layout, MAX_SHARD_BITS, Table, fuse_size};
 use super::common::retrieval::{Cells, Grid, Place, Retrieval};
 use crate::error::Error;
 use crate::gather::Gathering;
@@ -49,18 +48,18 @@ use crate::shape::{Figures, Shape};
 use crate::source::{KeySource, read_keys};
 use crate::traits::{Build, Deny, Filter, Persist, Static};
 
-/// The widest prints of level 1.
+/// The most bits of a fingerprint of level 1.
 const MAX_WIDTH: u32 = 32;
-/// Digests of a run that are asked of level 1 at a time.
+/// Digests of a run that are looked up in level 1 at a time.
 const BATCH: usize = 512;
 
-/// What a record of level 2 is.
+/// The values of records in level 2.
 const MEMBER: u64 = 0;
 const DENIED: u64 = 1;
-/// The multipliers of level 2 are others than those of level 1, which would let the same
-/// strangers pass.
+/// The number of the first multiplier of level 2. With the multipliers of level 1 the same non-members
+/// would pass both levels.
 const MULTIPLIERS: u64 = 1 << 32;
-/// A bit to a cell of level 2, and no value.
+/// Level 2 has codes of 1 bit and no values.
 const WIDTHS: [u32; 2] = [1, 0];
 
 /// The geometry of level 1.
@@ -73,9 +72,10 @@ struct Level {
 
 impl Level {
     fn new(keys: u64, width: u32) -> Result<Self, Error> {
-        let fuse = BinaryFuseShape::new(keys, width, 3)?;
-        let impossible = Error::Limit { what: "keys", asked: keys, most: MAX_KEYS };
-        Self::of(fuse.layout, fuse.segment).ok_or(impossible)
+        let FuseSize { shard_bits, cells, segment } = fuse_size(keys, 3);
+        let layout = Layout { width, shard_bits, cells, room: 0 };
+        let too_many = Error::Limit { what: "keys", asked: keys, most: MAX_KEYS };
+        Self::of(layout, segment).ok_or(too_many)
     }
 
     fn of(layout: Layout, segment: u32) -> Option<Self> {
@@ -84,15 +84,15 @@ impl Level {
     }
 }
 
-/// The cells of level 2, a bit each: the XOR of three, and of a bit of the print, is what the record
-/// is.
+/// The cells of level 2, 1 bit each. The XOR of three of them and a bit of the fingerprint is
+/// [`MEMBER`] or [`DENIED`].
 struct Verdict;
 
 impl Verdict {
     #[inline(always)]
     fn of(table: &[u64], place: &Place) -> u64 {
         let bits = place.codes.map(|bit| u64::from(set::get(table, bit)));
-        bits[0] ^ bits[1] ^ bits[2] ^ place.print & 1
+        bits[0] ^ bits[1] ^ bits[2] ^ place.fingerprint & 1
     }
 }
 
@@ -103,12 +103,12 @@ impl Cells for Verdict {
         }
     }
 
-    fn agree(&self, _: &Grid, part: &[u64], place: &Place, value: u64) -> bool {
+    fn holds(&self, _: &Grid, part: &[u64], place: &Place, value: u64) -> bool {
         Self::of(part, place) == value
     }
 }
 
-/// Rates of 2^-f for so many keys, against so many denied ones that pass level 1.
+/// The shape: the rate, the number of keys, and the number of denied keys that pass level 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuardedShape {
     keys: u64,
@@ -118,8 +118,11 @@ pub struct GuardedShape {
 }
 
 impl GuardedShape {
-    /// For so many keys at a rate of `2^-bits`, 2 to 33, and room for so many denied keys that
-    /// pass level 1: about 1 in `2^(bits - 1)` of all that are denied.
+    /// Returns the shape for `keys` keys at a rate of `2^-bits`, `bits` being 2 to 33, with room for
+    /// `denied` denied keys that pass level 1: about 1 in `2^(bits - 1)` of all denied keys.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] if an argument is out of range.
     pub fn new(keys: u64, bits: u32, denied: u64) -> Result<Self, Error> {
         if !(2..=MAX_WIDTH + 1).contains(&bits) {
             let (asked, most) = (bits.into(), u64::from(MAX_WIDTH) + 1);
@@ -130,12 +133,12 @@ impl GuardedShape {
         Ok(Self { keys, denied, first: Level::new(keys, bits - 1)?, second })
     }
 
-    /// The rate is 2 to the minus this.
+    /// Returns `f`, where the rate is 2^-f.
     pub fn bits(&self) -> u32 {
         self.first.layout.width + 1
     }
 
-    /// Denied keys that level 2 has room for.
+    /// Returns the number of denied keys that level 2 has room for.
     pub fn denied(&self) -> u64 {
         self.denied
     }
@@ -143,10 +146,10 @@ impl GuardedShape {
 
 impl Shape for GuardedShape {
     fn fit_with(keys: u64, fpr: f64, _settings: &Settings) -> Result<Self, Error> {
-        // A hair less than the logarithm: 2^-f itself takes f bits.
+        // Rounding errors must not make 2^-f itself take f + 1 bits.
         let bits = (-fpr.log2() - 1e-9).ceil().max(2.0) as u32;
         if bits > MAX_WIDTH + 1 {
-            return Err(Error::Infeasible { why: "its prints have at most 32 bits" });
+            return Err(Error::Infeasible { why: "the fingerprints have at most 32 bits" });
         }
         Self::new(keys, bits, 0)
     }
@@ -169,7 +172,7 @@ impl Shape for GuardedShape {
     }
 }
 
-/// A filter that given keys never pass.
+/// A filter that rejects every key of a given list.
 ///
 /// ```
 /// use tamis::{Filter, Guarded, GuardedShape, HashId, KeyHasher, Key, BuildOptions, Shape};
@@ -180,20 +183,21 @@ impl Shape for GuardedShape {
 /// let fit = |keys| GuardedShape::fit(keys, 0.01);
 /// let filter = Guarded::build_denying(&BuildOptions::new(), fit, &spam[..], &mine[..])?;
 /// assert!(filter.contains("win".hash_with(&hasher)));
-/// assert!(!filter.contains("mother".hash_with(&hasher))); // never, whatever the seed
+/// assert!(!filter.contains("mother".hash_with(&hasher))); // for every seed
 /// # Ok::<_, tamis::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Guarded {
     shape: GuardedShape,
     first: Table,
-    /// That of level 1, settled for the multiplier.
+    /// The graph of level 1 for its multiplier.
     graph: Fuse<3>,
     second: Retrieval,
 }
 
-/// Of an error of who has so many thirds of the memory, what it options for all of it.
-fn in_all(error: Error, thirds: u64) -> Error {
+/// Converts the memory limit error of a part that has `thirds` thirds of the memory to one that states
+/// all of the memory.
+fn scale_limit(error: Error, thirds: u64) -> Error {
     match error {
         Error::MemoryLimit { limit, needs } => {
             Error::MemoryLimit { limit: limit / thirds * 3, needs: needs.div_ceil(thirds) * 3 }
@@ -209,10 +213,11 @@ impl Deny for Guarded {
         keys: impl KeySource,
         denied: impl KeySource,
     ) -> Result<Self, Error> {
-        // Level 2 takes twice the memory, or less. Who watches sees it: it has all that level 1 has.
-        let (unseen, seen) = (options.share(1, 3, false), options.share(2, 3, true));
-        let (third, two_thirds) = (|error| in_all(error, 1), |error| in_all(error, 2));
-        let (mut members, mut both) = (Gathering::new(&unseen), Gathering::new(&seen));
+        // Level 2 takes at most twice the memory of level 1. Only level 2 reports progress, because
+        // it has all keys of level 1.
+        let (options1, options2) = (options.share(1, 3, false), options.share(2, 3, true));
+        let (third, two_thirds) = (|error| scale_limit(error, 1), |error| scale_limit(error, 2));
+        let (mut members, mut both) = (Gathering::new(&options1), Gathering::new(&options2));
         read_keys(options, keys, |run| {
             members.extend(run.iter().map(|key| [key.hi])).map_err(third)?;
             both.extend(run.iter().map(|key| [key.hi, MEMBER])).map_err(two_thirds)
@@ -220,8 +225,8 @@ impl Deny for Guarded {
         let members = members.finish().map_err(third)?;
         let (len, mut shape) = (members.len(), fit(members.len())?);
         let level = &shape.first;
-        let first = Table::solve(&unseen, level.layout, &level.graph, members).map_err(third)?;
-        let graph = first.settled(shape.first.graph);
+        let first = Table::solve(&options1, level.layout, &level.graph, members).map_err(third)?;
+        let graph = first.seeded(shape.first.graph);
 
         let mut passes = [false; BATCH];
         read_keys(options, denied, |run| {
@@ -240,18 +245,19 @@ impl Deny for Guarded {
             (shape.denied, shape.second) = (needed, Grid::new(shape.keys + needed, WIDTHS)?);
         }
         let conflict = "both a key and denied";
-        let second = Retrieval::solve(&seen, shape.second, MULTIPLIERS, both, conflict, &Verdict);
+        let second =
+            Retrieval::solve(&options2, shape.second, MULTIPLIERS, both, conflict, &Verdict);
         let second = second.map_err(two_thirds)?;
         Ok(Self { shape, first, graph, second })
     }
 }
 
 impl Guarded {
-    /// What level 2 says.
+    /// Returns whether level 2 accepts the digest.
     #[inline(always)]
-    fn is_member(&self, digest: u64, place: &Place) -> bool {
-        let exception = self.second.exception(digest);
-        exception.unwrap_or_else(|| Verdict::of(&self.second.table, place)) == MEMBER
+    fn contains_in_level_2(&self, digest: u64, place: &Place) -> bool {
+        let listed = self.second.listed_value(digest);
+        listed.unwrap_or_else(|| Verdict::of(&self.second.table, place)) == MEMBER
     }
 }
 
@@ -259,21 +265,21 @@ impl Filter for Guarded {
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
         self.first.contains(&self.graph, key.hi)
-            && self.is_member(key.hi, &self.second.place(key.hi))
+            && self.contains_in_level_2(key.hi, &self.second.place(key.hi))
     }
 
-    /// Distinct keys that it was built from.
+    /// Returns the number of distinct keys.
     fn len(&self) -> u64 {
         self.first.len
     }
 
     fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
-        assert!(out.len() >= keys.len(), "an answer for each key");
+        assert!(out.len() >= keys.len(), "`out` is shorter than `keys`");
         let mut passed = [0; BATCH];
         for (keys, out) in keys.chunks(BATCH).zip(out.chunks_mut(BATCH)) {
             let out = &mut out[..keys.len()];
             self.first.contains_batch(&self.graph, keys.iter().map(|key| key.hi), out);
-            // Level 2 is asked only for those that passed, side by side.
+            // Only the digests that passed are looked up in level 2.
             let mut count = 0;
             for (at, passes) in out.iter().enumerate() {
                 passed[count] = at;
@@ -281,8 +287,10 @@ impl Filter for Guarded {
             }
             let passed = &passed[..count];
             let digests = passed.iter().map(|at| keys[*at].hi);
-            let ask = |digest, place: &Place| self.is_member(digest, place);
-            self.second.each(digests, ask, |number, yes| out[passed[number]] = yes);
+            let contains = |digest, place: &Place| self.contains_in_level_2(digest, place);
+            self.second.lookup_batch(digests, contains, |number, found| {
+                out[passed[number]] = found;
+            });
         }
     }
 }
@@ -321,24 +329,25 @@ impl Persist for Guarded {
     fn read(from: &mut Reader) -> Result<Self, Error> {
         let len = from.header().keys;
         let mut fields = from.shape()?;
-        let keys = fields.next(len..=MAX_KEYS, "keys it is made for")?;
-        let denied = fields.next(0..=MAX_KEYS, "denied keys it is made for")?;
-        let width = fields.next(1..=MAX_WIDTH.into(), "bits a print")? as u32;
-        let shard_bits = fields.next(0..=MAX_SHARD_BITS.into(), "bits of a shard's number")? as u32;
-        let cells = fields.next(1..=u32::MAX.into(), "cells of a shard")?;
+        let keys = fields.next(len..=MAX_KEYS, "capacity in keys")?;
+        let denied = fields.next(0..=MAX_KEYS, "capacity in denied keys")?;
+        let width = fields.next(1..=MAX_WIDTH.into(), "bits per fingerprint")? as u32;
+        let shard_bits = fields.next(0..=MAX_SHARD_BITS.into(), "bits of a shard number")? as u32;
+        let cells = fields.next(1..=u32::MAX.into(), "cells per shard")?;
         let segment = fields.next(1..=20, "bits of a segment")? as u32;
-        let listed = fields.next(0..=len, "digests beside level 1")?;
+        let listed = fields.next(0..=len, "number of listed digests of level 1")?;
         let second = Grid::read(from, &mut fields, WIDTHS)?;
-        let exceptions = fields.next(0..=keys + denied, "digests beside level 2")?;
+        let listed2 = fields.next(0..=keys + denied, "number of listed digests of level 2")?;
         fields.finish()?;
         let first = Level::of(Layout { width, shard_bits, cells, room: 0 }, segment);
-        let first = first.ok_or_else(|| from.corrupt("cells that do not fit the segments"))?;
+        let first =
+            first.ok_or_else(|| from.corrupt("the number of cells does not fit the segments"))?;
         let table = Table::read(from, first.layout, len, listed)?;
         Ok(Self {
             shape: GuardedShape { keys, denied, first, second },
-            graph: table.settled(first.graph),
+            graph: table.seeded(first.graph),
             first: table,
-            second: Retrieval::read(from, second, exceptions)?,
+            second: Retrieval::read(from, second, listed2)?,
         })
     }
 
@@ -366,7 +375,7 @@ mod tests {
         )
     }
 
-    fn holds(filter: &Guarded, keys: &[KeyHash], denied: &[KeyHash]) {
+    fn check(filter: &Guarded, keys: &[KeyHash], denied: &[KeyHash]) {
         filter.validate().unwrap();
         for (hashes, expected) in [(keys, true), (denied, false)] {
             assert!(hashes.iter().all(|key| filter.contains(*key) == expected));
@@ -376,34 +385,35 @@ mod tests {
         }
     }
 
-    /// Members pass, denied keys do not, others do as stated; and the list costs what was said.
+    /// Members pass, denied keys do not, others pass at the stated rate, and the list costs the stated
+    /// memory.
     #[test]
     fn denied_keys_never_pass() {
         let (keys, denied, others) = (hashes(1, 5000), hashes(2, 100_000), hashes(3, 200_000));
         for (fpr, bits) in [(0.5, 2), (0.25, 2), (0.01, 7), (1.0 / 256.0, 8), (1e-6, 20)] {
             let filter = build(fpr, &keys, &denied).unwrap();
             assert_eq!((filter.len(), filter.shape.bits()), (5000, bits));
-            holds(&filter, &keys, &denied);
+            check(&filter, &keys, &denied);
             let passed = others.iter().filter(|key| filter.contains(**key)).count() as f64;
             let expected = 200_000.0 * filter.shape.figures().fpr;
             assert!((passed - expected).abs() < 6.0 * expected.sqrt() + 1.0, "{passed} {expected}");
             let needed = 100_000.0 * (1.0 - f64::from(bits)).exp2();
-            let told = filter.shape.denied as f64;
-            assert!((told - needed).abs() < 6.0 * needed.sqrt() + 1.0, "{told} {needed}");
+            let stated = filter.shape.denied as f64;
+            assert!((stated - needed).abs() < 6.0 * needed.sqrt() + 1.0, "{stated} {needed}");
             let more = filter.shape.figures().bytes
                 - GuardedShape::fit(5000, fpr).unwrap().figures().bytes;
-            assert!(more as f64 <= told * 1.3 / 8.0 + 128.0, "{more} bytes for {told}");
+            assert!(more as f64 <= stated * 1.3 / 8.0 + 128.0, "{more} bytes for {stated}");
         }
     }
 
     #[test]
-    fn empty_lists_are_lists() {
+    fn lists_may_be_empty() {
         let (some, none) = (hashes(4, 300), hashes(5, 0));
-        holds(&build(0.01, &some, &none).unwrap(), &some, &none);
+        check(&build(0.01, &some, &none).unwrap(), &some, &none);
         let filter = build(0.01, &none, &some).unwrap();
         assert_eq!((filter.len(), filter.shape.denied), (0, 0));
-        holds(&filter, &none, &some);
-        holds(&build(0.01, &none, &none).unwrap(), &none, &some);
+        check(&filter, &none, &some);
+        check(&build(0.01, &none, &none).unwrap(), &none, &some);
     }
 
     #[test]
@@ -417,12 +427,12 @@ mod tests {
         );
     }
 
-    /// Too little memory is an error, and what that says would do is enough; but of denied keys that
-    /// take more than the keys it is told only when they are read.
+    /// The memory that the error for too small a limit states is enough. If the denied keys take more
+    /// than the keys, a second error states it, because they are read later.
     #[test]
-    fn memory_that_is_said_to_do_does() {
+    fn the_stated_memory_is_enough() {
         let keys = hashes(8, 300_000);
-        for (denied, told) in [(0, 1), (100_000, 1), (1_500_000, 2)] {
+        for (denied, errors) in [(0, 1), (100_000, 1), (1_500_000, 2)] {
             let denied = hashes(9, denied);
             let build = |limit| {
                 let options =
@@ -431,7 +441,7 @@ mod tests {
                 Guarded::build_denying(&options, fit, &keys[..], &denied[..])
             };
             let (mut limit, mut built) = (1 << 20, build(1 << 20));
-            for _ in 0..told {
+            for _ in 0..errors {
                 let Err(Error::MemoryLimit { needs, .. }) = built else {
                     panic!("{limit} is enough")
                 };
@@ -439,20 +449,20 @@ mod tests {
                 (limit, built) = (needs, build(needs));
             }
             let filter = built.unwrap();
-            holds(&filter, &keys, &denied);
+            check(&filter, &keys, &denied);
             assert!(filter == self::build(0.25, &keys, &denied).unwrap());
         }
     }
 
-    /// Lists that no multiplier can place: members and denied keys side by side, all alike.
+    /// No multiplier can place these lists: members and denied keys are consecutive numbers.
     #[test]
-    fn what_cannot_be_placed_is_listed() {
+    fn digests_without_a_cell_are_listed() {
         let alike = |from: u64| -> Vec<KeyHash> {
             (0..3000).map(|key| KeyHash { hi: 2 * key + from, lo: 0 }).collect()
         };
         let (keys, denied) = (alike(0), alike(1));
         let filter = build(0.25, &keys, &denied).unwrap();
         assert!(filter.second.listed() > 1000 && !filter.first.extra.is_empty());
-        holds(&filter, &keys, &denied);
+        check(&filter, &keys, &denied);
     }
 }

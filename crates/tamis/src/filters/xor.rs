@@ -1,33 +1,33 @@
-//! The xor filter: the XOR of three cells, one in each of three blocks, is a member's print.
+//! The xor filter: the XOR of three cells, one in each of three blocks, is a member's fingerprint.
 //!
 //! ```text
 //!  digest = hash.hi
 //!    │ leading bits ──► shard ──► its multiplier
 //!    │ the rest ──────► a cell of block 0         ┌───────────┬───────────┬───────────┐
-//!    │ × multiplier ──► cells of blocks 1 and 2   │ ▲ block 0 │   block 1▲│   ▲ block 2│  w bits a cell
-//!    └──────────────► print                       └─┼─────────┴──────────┼┴───┼───────┘
-//!                                                   └────────── XOR ─────┴────┘ = print
+//!    │ × multiplier ──► cells of blocks 1 and 2   │ ▲ block 0 │   block 1▲│   ▲ block 2│  w bits per cell
+//!    └──────────────► fingerprint                 └─┼─────────┴──────────┼┴───┼───────┘
+//!                                                   └────────── XOR ─────┴────┘ = fingerprint
 //! ```
 //!
 //! | figure | plain | `plus=1` |
 //! | --- | --- | --- |
-//! | bits a key | 1.23 w | 1.08 w + 0.47: 9.1 instead of 9.9 at w = 8 |
+//! | bits per key | 1.23 w | 1.08 w + 0.47: 9.1 instead of 9.9 at w = 8 |
 //! | rate | 2^-w exactly | the same |
 //! | cache lines | 3, anywhere in the shard | 3, and one more for half of all keys |
-//! | building | sorting the digests, then peeling, all over the shard at once | the same |
+//! | building | sorts the digests, then peels the whole shard at once | the same |
 //! | failure | none, as for the binary fuse filter | the same |
 //!
-//! With `plus=1` the third block, which is peeled last and so has many cells that nobody owns, is
-//! kept as a bit for each cell and the cells that are not zero.
+//! With `plus=1`, the xor+ filter, the third block is stored as one bit per cell and the cells that
+//! are not zero. That block is peeled last, so no key owns many of its cells.
 //!
-//! [`binary_fuse`](super::binary_fuse) takes less memory for the same: this is here
-//! because much is stored in it, and to compare. It cannot be changed after it is built, and keys
-//! with the same 64 bits of hash are one key to it.
+//! [`binary_fuse`](super::binary_fuse) takes less memory for the same rate. The xor filter is here
+//! because many existing filters are of this kind, and for comparison. It cannot be changed after it
+//! is built, and keys with the same 64 bits of hash count as one key.
 //!
 //! Graf, Lemire, *Xor Filters: Faster and Smaller Than Bloom and Cuckoo Filters*, 2020. Differences:
-//! shards, and a build that cannot fail, as for the binary fuse filter; the bits of the third
-//! block share a cache line with their count, and the cells behind them have a fixed room that
-//! follows from the number of keys: eight standard deviations above what they take.
+//! shards, and a build that cannot fail, as for the binary fuse filter; the bits of the third block
+//! share a cache line with their count, and the stored cells have a fixed room that follows from the
+//! number of keys: eight standard deviations above what they take.
 
 use tamis_bits::peel::Blocks;
 use tamis_format::{Reader, Writer};
@@ -43,7 +43,7 @@ use crate::shape::{Figures, Shape};
 use crate::source::KeySource;
 use crate::traits::{Build, Filter, Persist, Static};
 
-/// Prints of so many bits; the third block plain or without its zeros.
+/// The shape: the width of the fingerprints, and whether the third block is stored without its zeros.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct XorShape {
     keys: u64,
@@ -51,24 +51,29 @@ pub struct XorShape {
     graph: Blocks<3>,
 }
 
-const PLUS: Setting = Setting::new("plus", "1: the third block without its zeros; else with them");
+const PLUS: Setting = Setting::new("plus", "1: store the third block without its zeros");
 
-/// Cells a key, and some more, so that small sets peel too.
+/// Cells per key, and additional cells, so that small sets peel too.
 const CELLS: f64 = 1.23;
 const SPARE: f64 = 32.0;
-/// Keys that own a cell of the third block, as a share of all: measured.
+/// The share of keys that own a cell of the third block, measured.
 const LATE: f64 = 0.2615;
 
 impl XorShape {
-    /// Prints of `width` bits, 1 to 32; `plus` leaves the third block's zeros out.
+    /// Returns the shape for `keys` keys with fingerprints of `width` bits, 1 to 32. With `plus`, the
+    /// third block is stored without its zeros.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] if an argument is out of range.
     pub fn new(keys: u64, width: u32, plus: bool) -> Result<Self, Error> {
         crate::shape::check_keys(keys)?;
         if !(1..=32).contains(&width) {
-            return Err(Error::Limit { what: "bits a print", asked: width.into(), most: 32 });
+            let asked = width.into();
+            return Err(Error::Limit { what: "bits per fingerprint", asked, most: 32 });
         }
         let (shard_bits, largest) = shards(keys);
         let block = ((largest * CELLS + SPARE) / 3.0).ceil();
-        // One in 2^w of the cells that are owned is zero as well.
+        // One in 2^w of the owned cells is zero as well.
         let owned = largest * LATE * (1.0 - (-f64::from(width)).exp2());
         let room = if plus { (owned + 4.0 * owned.sqrt() + 8.0).ceil().min(block) } else { 0.0 };
         let layout = Layout { width, shard_bits, cells: block as u64 * 3, room: room as u64 };
@@ -85,12 +90,12 @@ impl XorShape {
         Some(Self { keys, layout, graph })
     }
 
-    /// Bits of a print.
+    /// Returns the bits of a fingerprint.
     pub fn width(&self) -> u32 {
         self.layout.width
     }
 
-    /// Whether the third block is kept without its zeros.
+    /// Returns whether the third block is stored without its zeros.
     pub fn plus(&self) -> bool {
         self.layout.room > 0
     }
@@ -117,7 +122,7 @@ impl Shape for XorShape {
         }
     }
 
-    /// 2^-w, unless there is no key at all.
+    /// Returns 2^-w, or 0 if there are no keys.
     fn fpr_at(&self, keys: u64) -> f64 {
         if keys == 0 { 0.0 } else { (-f64::from(self.layout.width)).exp2() }
     }
@@ -139,7 +144,7 @@ pub struct Xor {
 }
 
 impl Xor {
-    /// Members that are listed beside the table: none, unless somebody has chosen the hashes.
+    /// Returns the members that are listed beside the table: 0 unless an adversary chose the hashes.
     pub fn listed(&self) -> u64 {
         self.table.extra.len() as u64
     }
@@ -151,13 +156,13 @@ impl Filter for Xor {
         self.table.contains(&self.shape.graph, key.hi)
     }
 
-    /// Distinct keys that it was built from.
+    /// Returns the number of distinct keys.
     fn len(&self) -> u64 {
         self.table.len
     }
 
     fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
-        assert!(out.len() >= keys.len(), "an answer for each key");
+        assert!(out.len() >= keys.len(), "`out` is shorter than `keys`");
         let digests = keys.iter().map(|key| key.hi);
         self.table.contains_batch(&self.shape.graph, digests, &mut out[..keys.len()]);
     }
@@ -195,16 +200,16 @@ impl Persist for Xor {
     fn read(from: &mut Reader) -> Result<Self, Error> {
         let len = from.header().keys;
         let mut fields = from.shape()?;
-        let width = fields.next(1..=32, "bits a print")? as u32;
-        let shard_bits = fields.next(0..=MAX_SHARD_BITS.into(), "bits of a shard's number")? as u32;
-        let block = fields.next(1..=u64::from(u32::MAX) / 3, "cells of a block")?;
-        let room = fields.next(0..=block, "room for cells of the third block")?;
-        let keys = fields.next(len..=MAX_KEYS, "keys it is made for")?;
-        let listed = fields.next(0..=len, "digests beside the table")?;
+        let width = fields.next(1..=32, "bits per fingerprint")? as u32;
+        let shard_bits = fields.next(0..=MAX_SHARD_BITS.into(), "bits of a shard number")? as u32;
+        let block = fields.next(1..=u64::from(u32::MAX) / 3, "cells per block")?;
+        let room = fields.next(0..=block, "stored cells of the third block")?;
+        let keys = fields.next(len..=MAX_KEYS, "capacity in keys")?;
+        let listed = fields.next(0..=len, "number of listed digests")?;
         fields.finish()?;
         let layout = Layout { width, shard_bits, cells: block * 3, room };
         let shape = XorShape::checked(keys, layout);
-        let shape = shape.ok_or_else(|| from.corrupt("more cells than there can be"))?;
+        let shape = shape.ok_or_else(|| from.corrupt("the number of cells is too large"))?;
         Ok(Self { shape, table: Table::read(from, layout, len, listed)? })
     }
 
@@ -218,8 +223,7 @@ mod tests {
     use super::*;
     use crate::hash::{HashId, Key, KeyHasher};
 
-    /// Keys that own a cell of the third block: what [`LATE`] says, and never more than there is
-    /// room for.
+    /// The third block has room for all of its cells that keys own, as [`LATE`] states.
     #[test]
     fn the_third_block_has_room() {
         for keys in [0, 1, 2, 10, 100, 1000, 30_000, 300_000] {

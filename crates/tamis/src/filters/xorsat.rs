@@ -1,42 +1,49 @@
-//! The XORSAT filter: each key is an equation over some 64 slots of a small block, and every block
-//! is solved, so that hardly a slot is left over.
+//! The XORSAT filter: each key is an equation over two windows of 64 slots of a small block. Every
+//! block is solved with 2 slots more than it has keys.
 //!
 //! ```text
-//!  digest ──► block ──► its place, and a seed number        w + 4 bits a block
+//!  digest ──► block ──► its place, and a seed number        w + 4 bits per block
 //!    │
-//!    │  slots of the block   │░░░░░░░░│░░░░░░░░│░░░░░░░░│░░░░░░░░│░░░░░░│      s bits a slot
+//!    │  slots of the block   │░░░░░░░░│░░░░░░░░│░░░░░░░░│░░░░░░░░│░░░░░░│      s bits per slot
 //!    ├──► two windows         1 0 1 … 1         0 0 1 … 0                   64 coefficients each
 //!    └──► value               └──► XOR of the slots at the 1s = value?         s bits
 //!
 //!  table   │ block 0 │ block 1    │ block 2  │ …      as many slots as keys, and 2 more
-//!  more    │ block 0 │ block 1    │                   one bit more of the first blocks' slots
+//!  more    │ block 0 │ block 1    │                   one more bit for the slots of the first blocks
 //! ```
 //!
 //! | figure | |
 //! | --- | --- |
-//! | bits a key | s + (2s + w + 4) / 3000 at a rate of 2^-s; w is 15 for 10^7 keys: 2.008 for 1/4, 8.012 for 1/256 |
-//! | cache lines | 2 pairs of neighbours for s up to 8; the blocks' places stay in the cache |
-//! | building | 0.7 µs a key on one thread; 0.35 with blocks of 1000, for 0.6 % more memory at 1/4 |
-//! | failure | none: a block tries 16 seeds; what is left then is listed, which no honest set of keys needs |
+//! | bits per key | s + (2s + w + 4) / 3000 at a rate of 2^-s; w is 15 for 10^7 keys: 2.008 for 1/4, 8.012 for 1/256 |
+//! | cache lines | 2 pairs of adjacent ones for s up to 8; the places of the blocks stay in the cache |
+//! | building | 0.7 µs per key on one thread; 0.35 µs with blocks of 1000, for 0.6 % more memory at 1/4 |
+//! | failure | none: a block tries 16 seeds; digests that remain are listed, which no hashed set of keys needs |
 //!
+<<<<<<< HEAD
 //! A system of random equations over GF(2) has a solution as long as there are hardly more of them
 //! than unknowns: with 2 unknowns to spare three in four have one. Two windows of 64 unknowns are as
 //! good as random for that, and [`tamis_bits::gf2::windows`] solves them. In larger blocks the 2 slots, the place and
 //! the seed weigh less, and a key takes longer: `block` sets how many keys one has.
+=======
+//! A system of random equations over GF(2) has a solution as long as it has hardly more equations than
+//! unknowns: with 2 spare unknowns, three systems in four have one. Two windows of 64 unknowns are as
+//! good as random for that, and [`tamis_bits::windows`] solves them. In larger blocks the 2 slots, the
+//! place and the seed weigh less, and a key takes longer to build. `block` sets the keys of a block.
+>>>>>>> f2
 //!
-//! A rate between two powers of two is reached with one bit more for some of the blocks: a stranger is as
-//! likely to fall in any of them. In a filter of few blocks the rate is rounded down to what
-//! that can reach.
+//! A rate between two powers of two is reached with one more bit for some of the blocks, because a
+//! non-member is equally likely to be in any of them. In a filter of few blocks the rate is rounded
+//! down to one that this can reach.
 //!
-//! Nothing can be added or removed. Digests that were made to meet in one block make the filter
-//! larger, not wrong: what a block has no room for is listed.
+//! Keys cannot be added or removed. Digests that were chosen to collide in one block make the filter
+//! larger but keep it correct: digests for which a block has no room are listed.
 //!
 //! Weaver, Ray, Marek, Mayer, Walker, *Satisfiability-based Set Membership Filters*, 2014, propose
 //! equations instead of clauses in their conclusion; Weaver, Roberts, Smith, *XOR-Satisfiability Set
 //! Membership Filters*, 2018, build them; Dietzfelbinger, Walzer, *Constant-Time Retrieval with
-//! O(log m) Extra Bits*, 2019, have the two windows. Differences: windows begin at whole words of the block,
-//! and one at its very end, so that all slots are met equally often; blocks are as large as their keys ask for and
-//! lie side by side to the bit; all bits of a slot share one system.
+//! O(log m) Extra Bits*, 2019, have the two windows. Differences: windows start at whole words of the
+//! block, and one at its very end, so that all slots are used equally often; blocks are as large as
+//! their keys require and are packed without gaps; all bits of a slot share one system.
 
 use tamis_bits::gf2::band::{self, BAND, Question};
 use tamis_bits::gf2::windows::{Row, System};
@@ -65,22 +72,22 @@ const WINDOW: u64 = BAND as u64;
 const SPARE: u64 = 2;
 /// Bits of a block's seed number.
 const SEED_BITS: u32 = 4;
-/// Keys of a block, if nothing else is asked for.
-const USUAL: u64 = 3000;
-/// The fewest and the most that can be asked for. With fewer, some blocks would have less than a window.
+/// The default keys of a block.
+const DEFAULT_BLOCK: u64 = 3000;
+/// The allowed keys of a block. With fewer, some blocks would be smaller than a window.
 const BLOCKS: std::ops::RangeInclusive<u64> = 256..=16_384;
-/// Blocks of a shard at the least, where there is more than one.
+/// The least blocks of a shard, if there are several shards.
 const SHARD: u64 = 8;
 const MAX_WIDTH: u32 = 32;
 const MAX_SHARD_BITS: u32 = 40;
 const MAX_SLOTS: u64 = 1 << 51;
 const MAX_PLACE_BITS: u64 = 52;
-/// Bits after the point of a block's mean size.
+/// Fraction bits of the mean size of a block.
 const FINE: u32 = 12;
-/// Keys of a batch whose memory is asked for while the batch before it is worked on.
+/// Keys of a batch whose slots are prefetched while the batch before it is evaluated.
 const BATCH: usize = 32;
 
-/// Slots of so many bits, in blocks of about so many keys.
+/// The shape: the bits per slot, and the blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct XorSatShape {
     width: u32,
@@ -88,20 +95,23 @@ pub struct XorSatShape {
     shard_bits: u32,
     /// Blocks of a shard.
     shard: u64,
-    /// Blocks, from the first on, whose slots have one bit more.
+    /// The number of blocks, from the first on, whose slots have one more bit.
     wide: u64,
 }
 
-const BLOCK: Setting = Setting::new("block", "256 to 16384 keys of a block; else 3000");
+const BLOCK: Setting = Setting::new("block", "256 to 16384: keys per block; default 3000");
 
 impl XorSatShape {
-    /// A shape by hand: so many bits a slot, and one more in a share of the blocks; made for this
-    /// many keys, in blocks of up to so many.
+    /// Returns the shape for `keys` keys in blocks of up to `block` keys, with `width` bits per slot and
+    /// one more bit in a share `more` of the blocks.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] if an argument is out of range.
     pub fn new(width: u32, more: f64, keys: u64, block: u64) -> Result<Self, Error> {
         crate::shape::check_keys(keys)?;
         if !(1..=MAX_WIDTH).contains(&width) {
             let most = MAX_WIDTH.into();
-            return Err(Error::Limit { what: "bits a slot", asked: width.into(), most });
+            return Err(Error::Limit { what: "bits per slot", asked: width.into(), most });
         }
         let block = block.clamp(*BLOCKS.start(), *BLOCKS.end());
         let blocks = keys.div_ceil(block).max(1);
@@ -111,28 +121,29 @@ impl XorSatShape {
         Ok(Self { width, keys, shard_bits, shard, wide })
     }
 
-    /// Bits of a slot, and one more in the first [`wide`](Self::wide) blocks.
+    /// Returns the bits of a slot. The first [`wide`](Self::wide) blocks have one more.
     pub fn width(&self) -> u32 {
         self.width
     }
 
-    /// Blocks whose slots have one bit more.
+    /// Returns the number of blocks whose slots have one more bit.
     pub fn wide(&self) -> u64 {
         self.wide
     }
 
-    /// All blocks.
+    /// Returns the number of blocks.
     pub fn blocks(&self) -> u64 {
         self.shard << self.shard_bits
     }
 
-    /// Slots of all blocks, unless the keys are far from even.
+    /// Returns the slots of all blocks, unless the keys are spread very unevenly.
     fn slots(&self) -> u64 {
         (self.keys + SPARE * self.blocks()).max(WINDOW)
     }
 
-    /// Bits of a block's place, which says how far it is from where it would be if all were of one
-    /// size. Sizes are random: the place is within `3.5 √keys` but for one filter in 10^10.
+    /// Returns the bits of a block's place, which is its distance from where it would start if all
+    /// blocks had the same size. Sizes are random: the place is within `3.5 √keys` except for one
+    /// filter in 10^10.
     fn place_bits(&self) -> u32 {
         match self.blocks() {
             1 => 1,
@@ -140,19 +151,19 @@ impl XorSatShape {
         }
     }
 
-    /// Bits of a slot of this block.
+    /// Returns the bits of a slot of this block.
     fn width_of(&self, block: u64) -> u32 {
         self.width + u32::from(block < self.wide)
     }
 
-    /// Keys that a block takes at the most: ten standard deviations above the mean. Time would grow
-    /// with the cube of what somebody has made to meet there.
-    fn most_keys(&self) -> u64 {
+    /// Returns the most keys that a block takes: ten standard deviations above the mean. The time grows
+    /// with the cube of the keys, and an adversary may choose many for one block.
+    fn max_block_keys(&self) -> u64 {
         let mean = self.keys.div_ceil(self.blocks());
         mean + 10 * mean.isqrt() + WINDOW
     }
 
-    /// Slots that may have one bit more.
+    /// Returns the number of slots that may have one more bit.
     fn wide_slots(&self) -> u64 {
         match self.wide {
             0 => 0,
@@ -165,7 +176,7 @@ impl XorSatShape {
     }
 }
 
-/// Words of so many slots of so many bits.
+/// Returns the words of `slots` slots of `width` bits.
 fn words(slots: u64, width: u32) -> u64 {
     slots.div_ceil(WINDOW) * u64::from(width)
 }
@@ -174,14 +185,15 @@ impl Shape for XorSatShape {
     const SETTINGS: &'static [Setting] = &[BLOCK];
 
     fn fit_with(keys: u64, fpr: f64, settings: &Settings) -> Result<Self, Error> {
-        let block = settings.number(&BLOCK, |keys| BLOCKS.contains(&keys))?.unwrap_or(USUAL);
+        let block =
+            settings.number(&BLOCK, |keys| BLOCKS.contains(&keys))?.unwrap_or(DEFAULT_BLOCK);
         let whole = super::common::peeled::width_for(fpr)?;
         let shape = Self::new(whole, 0.0, keys, block)?;
         if whole == 1 {
             return Ok(shape);
         }
-        // 2^-w (1 - m / 2) with m the share of blocks that have one bit more; a hair less than that
-        // would be if it could be computed exactly.
+        // The rate is 2^-w (1 - m / 2) with m the share of blocks that have one more bit. The factor
+        // just below 1 makes up for rounding errors.
         let more = 2.0 - fpr * (1.0 - 1e-12) * f64::from(whole).exp2();
         let mixed = Self::new(whole - 1, more, keys, block)?;
         Ok(if mixed.figures().bytes < shape.figures().bytes { mixed } else { shape })
@@ -195,7 +207,7 @@ impl Shape for XorSatShape {
             keys: self.keys,
             fpr: self.fpr_at(self.keys.max(1)),
             bytes: all.into_iter().map(lines).sum::<u64>() * 64,
-            // Four lines in two pairs, and the way there: a place, a seed, two windows.
+            // Four lines in two pairs, and their addresses: a place, a seed, two windows.
             query_cost: 3.25 + f64::from(self.width) / 8.0,
         }
     }
@@ -204,7 +216,7 @@ impl Shape for XorSatShape {
         self.keys
     }
 
-    /// The same for any number of keys but none.
+    /// Returns the same rate for any number of keys above 0.
     fn fpr_at(&self, keys: u64) -> f64 {
         let more = self.wide as f64 / self.blocks() as f64;
         if keys == 0 { 0.0 } else { (-f64::from(self.width)).exp2() * (1.0 - more / 2.0) }
@@ -227,25 +239,25 @@ pub struct XorSat {
     table: Words,
     places: Places,
     more: Words,
-    /// Digests that their blocks have no room for.
+    /// Digests for which their blocks have no room.
     extra: Words,
 }
 
-/// Where each block begins, and its seed number.
+/// The start of each block, and its seed number.
 #[derive(Clone, Debug, PartialEq)]
 struct Places {
     blocks: u64,
-    /// Where the last block ends.
+    /// The end of the last block.
     end: u64,
-    /// Slots of a block on average, with [`FINE`] bits after the point.
-    pitch: u64,
+    /// Mean slots of a block, with [`FINE`] fraction bits.
+    mean: u64,
     bits: u32,
-    /// For each block and the end of the last one: the seed number, and above it the place.
+    /// For each block and for the end of the last one: the seed number, and above it the place.
     words: Words,
 }
 
 impl Places {
-    /// Of blocks with so many slots and these seed numbers.
+    /// Makes the places of blocks from their slots and seed numbers.
     fn new(shape: &XorSatShape, sizes: &[(u64, u64)]) -> Result<Self, Error> {
         let end = sizes.iter().map(|(slots, _)| slots).sum();
         let mut places = Self::empty(shape, end, shape.place_bits());
@@ -272,33 +284,32 @@ impl Places {
     fn empty(shape: &XorSatShape, end: u64, bits: u32) -> Self {
         let blocks = shape.blocks();
         let words = Words::zeroed(0).expect("no words take no memory");
-        Self { blocks, end, pitch: (end << FINE) / blocks, bits, words }
+        Self { blocks, end, mean: (end << FINE) / blocks, bits, words }
     }
 
     fn len(&self) -> u64 {
         ((self.blocks + 1) * u64::from(self.bits + SEED_BITS)).div_ceil(64)
     }
 
-    /// Where a block would begin if all were of one size, less what the places are shifted by to be
+    /// Returns where a block would start if all had the same size, less the bias that makes all places
     /// positive.
     #[inline(always)]
     fn origin(&self, block: u64) -> u64 {
-        ((block * self.pitch) >> FINE).wrapping_sub(1 << (self.bits - 1))
+        ((block * self.mean) >> FINE).wrapping_sub(1 << (self.bits - 1))
     }
 
     fn offset(&self, block: u64, at: u64) -> u64 {
         at.wrapping_sub(self.origin(block))
     }
 
-    /// A block's first slot and its seed number.
+    /// Returns the first slot of a block and its seed number.
     #[inline(always)]
     fn get(&self, block: u64) -> (u64, u64) {
         let place = packed::get(&self.words, self.bits + SEED_BITS, block);
         (self.origin(block).wrapping_add(place >> SEED_BITS), place & packed::mask(SEED_BITS))
     }
 
-    /// Whether blocks have at least a window each, one after the other, from the first slot to the
-    /// last.
+    /// Returns whether the blocks cover all slots in order, with at least one window each.
     fn are_sound(&self) -> bool {
         let mut ends = (0..=self.blocks).map(|block| self.get(block).0);
         let mut before = ends.next().unwrap_or(0);
@@ -311,19 +322,19 @@ impl Places {
     }
 }
 
-/// The upper and the lower half of a product.
+/// Returns the XOR of the upper and the lower half of a product.
 #[inline(always)]
 fn fold(x: u64, by: u64) -> u64 {
     let product = u128::from(x) * u128::from(by);
     (product >> 64) as u64 ^ product as u64
 }
 
-/// What a digest asks of a block that has so many slots from `first` on.
+/// Returns the equation of a digest in a block of `slots` slots that starts at slot `first`.
 ///
-/// Where its windows are does not depend on the seed number, nor does the value: so the seed, which
-/// must be looked up, comes in late.
+/// The windows and the value do not depend on the seed number, so the lookup of the seed delays only
+/// the coefficients.
 #[inline(always)]
-fn question(digest: u64, first: u64, slots: u64, seed: u64) -> Question<2> {
+fn equation(digest: u64, first: u64, slots: u64, seed: u64) -> Question<2> {
     let x = range::mix(digest ^ 0x9e37_79b9_7f4a_7c15);
     let (windows, last) = (slots.div_ceil(WINDOW), slots - WINDOW);
     let slot = |x| first + (range::scale(x, windows) * WINDOW).min(last);
@@ -336,48 +347,48 @@ fn question(digest: u64, first: u64, slots: u64, seed: u64) -> Question<2> {
 }
 
 impl XorSat {
-    /// Members that are listed beside the table: none, unless somebody has chosen the hashes.
+    /// Returns the members that are listed beside the table: 0 unless an adversary chose the hashes.
     pub fn listed(&self) -> u64 {
         self.extra.len() as u64
     }
 
-    /// A digest's block, and what it asks of it.
+    /// Returns the block of a digest, and its equation there.
     #[inline(always)]
-    fn question(&self, digest: u64) -> (u64, Question<2>) {
+    fn equation(&self, digest: u64) -> (u64, Question<2>) {
         let block = range::scale(digest, self.places.blocks);
         let ((first, seed), (end, _)) = (self.places.get(block), self.places.get(block + 1));
-        (block, question(digest, first, end - first, seed))
+        (block, equation(digest, first, end - first, seed))
     }
 
-    /// The first keys' questions, their memory asked for.
+    /// Returns the equations of the first keys, and prefetches their slots.
     #[inline(always)]
-    fn questions(&self, keys: &[KeyHash]) -> [Question<2>; BATCH] {
-        let mut questions = [Question::default(); BATCH];
+    fn equations(&self, keys: &[KeyHash]) -> [Question<2>; BATCH] {
+        let mut equations = [Question::default(); BATCH];
         let width = self.shape.width as usize;
-        for (asked, key) in questions.iter_mut().zip(keys) {
-            let (block, question) = self.question(key.hi);
-            *asked = question;
-            for slot in question.slots {
+        for (equation, key) in equations.iter_mut().zip(keys) {
+            let block;
+            (block, *equation) = self.equation(key.hi);
+            for slot in equation.slots {
                 let group = (slot / WINDOW) as usize;
                 prefetch(&self.table, group * width);
-                // The first eight bits of the second half: few strangers get further.
+                // The first 8 bits of the second half: few non-members get further.
                 prefetch(&self.table, (group + 1) * width + width.min(LINE_WORDS) - 1);
                 if block < self.shape.wide {
                     prefetch(&self.more, group);
                 }
             }
         }
-        questions
+        equations
     }
 
-    /// Whether one bit more, where there is one, agrees as well.
+    /// Returns whether the one more bit, if the block has it, matches as well.
     #[inline(always)]
-    fn holds_more(&self, block: u64, question: Question<2>) -> bool {
-        let value = question.value >> self.shape.width & 1;
-        block >= self.shape.wide || band::holds(&self.more, 1, Question { value, ..question })
+    fn holds_more(&self, block: u64, equation: Question<2>) -> bool {
+        let value = equation.value >> self.shape.width & 1;
+        block >= self.shape.wide || band::holds(&self.more, 1, Question { value, ..equation })
     }
 
-    /// Whether the key is one of those that are listed.
+    /// Returns whether the key is listed.
     #[cold]
     fn is_listed(&self, key: KeyHash) -> bool {
         self.extra.binary_search(&key.hi).is_ok()
@@ -390,31 +401,39 @@ impl Filter for XorSat {
         if self.len == 0 {
             return false;
         }
-        let (block, question) = self.question(key.hi);
-        band::holds(&self.table, self.shape.width, question) && self.holds_more(block, question)
+        let (block, equation) = self.equation(key.hi);
+        band::holds(&self.table, self.shape.width, equation) && self.holds_more(block, equation)
             || !self.extra.is_empty() && self.is_listed(key)
     }
 
-    /// Keys with different digests.
+    /// Returns the number of distinct digests.
     fn len(&self) -> u64 {
         self.len
     }
 
+    // Unlike `common::contains_batch` this loop prefetches the next batch while it evaluates the
+    // current one, and evaluates a whole batch with SIMD.
     fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
-        assert!(out.len() >= keys.len(), "an answer for each key");
+        assert!(out.len() >= keys.len(), "`out` is shorter than `keys`");
         let out = &mut out[..keys.len()];
         if self.len == 0 {
             return out.fill(false);
         }
-        let mut questions = self.questions(keys);
+        let mut equations = self.equations(keys);
         for (i, out) in out.chunks_mut(BATCH).enumerate() {
+<<<<<<< HEAD
             let next = self.questions(keys.get((i + 1) * BATCH..).unwrap_or(&[]));
             let now = std::mem::replace(&mut questions, next);
             band::holds_batch(&self.table, self.shape.width, &now[..out.len()], out);
+=======
+            let next = self.equations(keys.get((i + 1) * BATCH..).unwrap_or(&[]));
+            let now = std::mem::replace(&mut equations, next);
+            band::hold_each(&self.table, self.shape.width, &now[..out.len()], out);
+>>>>>>> f2
             if self.shape.wide > 0 {
-                for ((key, question), out) in keys[i * BATCH..].iter().zip(now).zip(out) {
+                for ((key, equation), out) in keys[i * BATCH..].iter().zip(now).zip(out) {
                     let block = range::scale(key.hi, self.places.blocks);
-                    *out = *out && self.holds_more(block, question);
+                    *out = *out && self.holds_more(block, equation);
                 }
             }
         }
@@ -444,13 +463,15 @@ impl Build for XorSat {
         let len = gathered.len();
         let shape = fit(len)?;
         let mut table = Words::zeroed(usize_words(words(shape.slots(), shape.width))?)?;
-        // What the shards return is as large as the table, and is there beside it.
-        let bytes = [2 * shape.figures().bytes, System::bytes(shape.most_keys())];
-        let solved = gathered.solve_apart(options, shape.shard_bits, bytes, |shard, records| {
-            let mut solved = Solved::default();
-            solved.add_shard(&shape, shard as u64, records)?;
-            Ok(solved)
-        })?;
+        // The shards return as many bytes as the table has, and both exist at the same time.
+        let bytes = [2 * shape.figures().bytes, System::bytes(shape.max_block_keys())];
+        let check = || options.check(0, len);
+        let solved =
+            gathered.solve_shards(options, shape.shard_bits, bytes, |shard, records| {
+                let mut solved = Solved::default();
+                solved.add_shard(&shape, shard as u64, records, &check)?;
+                Ok(solved)
+            })?;
         let sizes: Vec<_> = solved.iter().flat_map(|shard| &shard.sizes).copied().collect();
         let places = Places::new(&shape, &sizes)?;
         if places.end > shape.slots() {
@@ -460,15 +481,16 @@ impl Build for XorSat {
         let mut more = Words::zeroed(usize_words(words(wide_slots, 1))?)?;
         let (mut block, mut extra) = (0, Vec::new());
         for shard in solved {
+            options.check(len, len)?;
             let mut rest = &shard.words[..];
             for (slots, _) in shard.sizes {
                 let (first, _) = places.get(block);
                 let width = shape.width_of(block);
-                let own = rest.split_off(..words(slots, width) as usize).expect("all blocks'");
+                let own = rest.split_off(..words(slots, width) as usize).expect("all its words");
                 let (few, one) = (shape.width as usize, shape.width as usize..width as usize);
                 let groups = || own.chunks_exact(width as usize);
-                lay(table.to_mut(), first, groups().map(|group| &group[..few]));
-                lay(more.to_mut(), first, groups().map(|group| &group[one.clone()]));
+                store_block(table.to_mut(), first, groups().map(|group| &group[..few]));
+                store_block(more.to_mut(), first, groups().map(|group| &group[one.clone()]));
                 block += 1;
             }
             extra.extend(shard.listed);
@@ -478,8 +500,8 @@ impl Build for XorSat {
     }
 }
 
-/// Lays the words of a block, so many for each 64 slots, where they belong.
-fn lay<'a>(table: &mut [u64], first: u64, groups: impl Iterator<Item = &'a [u64]>) {
+/// Stores the words of a block, one group for each 64 slots, from slot `first` on.
+fn store_block<'a>(table: &mut [u64], first: u64, groups: impl Iterator<Item = &'a [u64]>) {
     let shift = first % WINDOW;
     for (group, words) in (first / WINDOW..).zip(groups) {
         let at = group as usize * words.len();
@@ -493,10 +515,10 @@ fn lay<'a>(table: &mut [u64], first: u64, groups: impl Iterator<Item = &'a [u64]
     }
 }
 
-/// The blocks of a shard, one after the other.
+/// The solved blocks of a shard.
 #[derive(Default)]
 struct Solved {
-    /// Of each block the slots and the seed number.
+    /// The slots and the seed number of each block.
     sizes: Vec<(u64, u64)>,
     words: Vec<u64>,
     listed: Vec<u64>,
@@ -508,18 +530,20 @@ impl Solved {
         shape: &XorSatShape,
         shard: u64,
         mut records: &[Record<1>],
+        check: &impl Fn() -> Result<(), Error>,
     ) -> Result<(), Error> {
         let (mut system, mut rows) = (System::default(), Vec::new());
         for block in shard * shape.shard..(shard + 1) * shape.shard {
             let ends = |[digest]: &Record<1>| range::scale(*digest, shape.blocks()) <= block;
             let (here, others) = records.split_at(records.partition_point(ends));
             records = others;
-            self.add_block(here, shape.most_keys(), shape.width_of(block), &mut system, &mut rows)?;
+            let (most, width) = (shape.max_block_keys(), shape.width_of(block));
+            self.add_block(here, most, width, &mut system, &mut rows, check)?;
         }
         Ok(())
     }
 
-    /// A block of these keys, or of as many of them as it may have.
+    /// Adds a block of these keys, or of the first `most` of them.
     fn add_block(
         &mut self,
         keys: &[Record<1>],
@@ -527,24 +551,26 @@ impl Solved {
         width: u32,
         system: &mut System,
         rows: &mut Vec<Row>,
+        check: &impl Fn() -> Result<(), Error>,
     ) -> Result<(), Error> {
         let (taken, left) = keys.split_at(keys.len().min(most as usize));
         let slots = (taken.len() as u64 + SPARE).max(WINDOW);
-        let mut clashes = |seed| {
+        let mut conflicts = |seed| {
+            check()?;
             rows.clear();
             rows.extend(taken.iter().map(|[digest]| {
-                let Question { slots, coefficients, value } = question(*digest, 0, slots, seed);
+                let Question { slots, coefficients, value } = equation(*digest, 0, slots, seed);
                 let value = value & packed::mask(width);
                 Row { slots: slots.map(|slot| slot as u32), coefficients, value }
             }));
             Ok::<_, Error>(system.eliminate(slots as usize, rows)?)
         };
         let mut seed = 0;
-        while clashes(seed)? > 0 {
+        while conflicts(seed)? > 0 {
             seed += 1;
             if seed >> SEED_BITS != 0 {
                 seed = 0;
-                clashes(seed)?;
+                conflicts(seed)?;
                 break;
             }
         }
@@ -552,10 +578,10 @@ impl Solved {
         self.words.resize(from + words(slots, width) as usize, 0);
         let own = &mut self.words[from..];
         system.solve(width, own);
-        // Every key is asked for before its block counts as done.
-        let denied =
-            |[digest]: &&Record<1>| !band::holds(own, width, question(*digest, 0, slots, seed));
-        self.listed.extend(taken.iter().filter(denied).chain(left).map(|[digest]| *digest));
+        // Every key is looked up, so that no bug can cause a false negative.
+        let rejected =
+            |[digest]: &&Record<1>| !band::holds(own, width, equation(*digest, 0, slots, seed));
+        self.listed.extend(taken.iter().filter(rejected).chain(left).map(|[digest]| *digest));
         self.sizes.push((slots, seed));
         Ok(())
     }
@@ -576,25 +602,25 @@ impl Persist for XorSat {
     fn read(from: &mut Reader) -> Result<Self, Error> {
         let len = from.header().keys;
         let mut fields = from.shape()?;
-        let width = fields.next(1..=MAX_WIDTH.into(), "bits a slot")? as u32;
-        let wide = fields.next(0..=MAX_KEYS, "blocks with one bit more")?;
-        let shard_bits = fields.next(0..=MAX_SHARD_BITS.into(), "shards")? as u32;
-        let shard = fields.next(1..=MAX_KEYS >> shard_bits, "blocks a shard")?;
-        let keys = fields.next(len..=MAX_KEYS, "keys it is made for")?;
-        let end = fields.next(WINDOW..=MAX_SLOTS, "slots in use")?;
+        let width = fields.next(1..=MAX_WIDTH.into(), "bits per slot")? as u32;
+        let wide = fields.next(0..=MAX_KEYS, "blocks with one more bit")?;
+        let shard_bits = fields.next(0..=MAX_SHARD_BITS.into(), "bits of a shard number")? as u32;
+        let shard = fields.next(1..=MAX_KEYS >> shard_bits, "blocks per shard")?;
+        let keys = fields.next(len..=MAX_KEYS, "capacity in keys")?;
+        let end = fields.next(WINDOW..=MAX_SLOTS, "used slots")?;
         let shape = XorSatShape { width, keys, shard_bits, shard, wide };
         let least = shape.place_bits().into();
         let bits = fields.next(least..=MAX_PLACE_BITS, "bits of a place")? as u32;
-        let listed = fields.next(0..=len, "listed digests")?;
+        let listed = fields.next(0..=len, "number of listed digests")?;
         fields.finish()?;
         if wide > shape.blocks() {
-            return Err(from.corrupt("more wide blocks than blocks").into());
+            return Err(from.corrupt("there are more wide blocks than blocks").into());
         }
         let table = from.words(TABLE, words(shape.slots().max(end), width))?;
         let mut places = Places::empty(&shape, end, bits);
         places.words = from.words(PLACES, places.len())?;
         if !places.are_sound() {
-            return Err(from.corrupt("blocks that do not follow one another").into());
+            return Err(from.corrupt("the blocks do not follow one another").into());
         }
         let wide_slots = shape.wide_slots().max(places.get(wide).0);
         let more = from.words(MORE, words(wide_slots, 1))?;
@@ -607,22 +633,22 @@ impl Persist for XorSat {
         let places = &self.places;
         let (bits, width) = (places.bits + SEED_BITS, self.shape.width as usize);
         if !tamis_bits::set::ends_at(&places.words, (places.blocks + 1) * u64::from(bits)) {
-            return corrupt("bits are set past the end");
+            return corrupt("bits are set past the last place");
         }
         // Word `j` of each group is one bit of its slots.
         for (table, end, width) in
             [(&self.table, places.end, width), (&self.more, places.get(self.shape.wide).0, 1)]
         {
             let mut groups = table.chunks_exact(width).skip((end / WINDOW) as usize);
-            let partly = groups.next().unwrap_or(&[]);
-            if partly.iter().any(|word| word >> (end % WINDOW) != 0)
+            let partial = groups.next().unwrap_or(&[]);
+            if partial.iter().any(|word| word >> (end % WINDOW) != 0)
                 || groups.flatten().any(|word| *word != 0)
             {
                 return corrupt("slots are set past the last block");
             }
         }
         if !self.extra.is_sorted_by(|a, b| a < b) {
-            return corrupt("the listed digests are not in order");
+            return corrupt("the listed digests are not sorted");
         }
         Ok(())
     }
@@ -646,10 +672,10 @@ mod tests {
         digests.into_iter().map(|hi| KeyHash { hi, lo: 0 }).collect()
     }
 
-    /// Three blocks in four are solved with the first seed, as random systems would be: none of the
-    /// ways in which windows, coefficients and seeds hang together shows.
+    /// Three blocks in four are solved with the first seed, as random systems would be: windows,
+    /// coefficients and seeds have no dependence that matters.
     #[test]
-    fn seeds_are_needed_as_seldom_as_by_random_systems() {
+    fn as_few_seeds_are_tried_as_for_random_systems() {
         for (keys, block, seeds) in [
             (62, 3000, 1500),
             (126, 256, 1000),
@@ -665,18 +691,17 @@ mod tests {
                 blocks += filter.shape.blocks();
                 tried += (0..filter.shape.blocks()).map(|i| filter.places.get(i).1).sum::<u64>();
             }
-            // With d unknowns to spare a system fails with a chance of 0.96 · 2^-d, here 0.23: that
-            // makes 0.30 seeds too many.
+            // With d spare unknowns a system fails with probability 0.96 · 2^-d, here 0.23, which
+            // makes 0.30 additional seeds.
             let mean = tried as f64 / blocks as f64;
             let error = 5.0 * (0.39 / blocks as f64).sqrt();
             assert!((mean - 0.30).abs() < error, "{keys} {block}: {mean}");
         }
     }
 
-    /// Blocks lie side by side, at their places, whatever their sizes; one bit more where it is
-    /// promised.
+    /// Blocks are packed without gaps, at their places, and have one more bit where the shape says so.
     #[test]
-    fn blocks_have_their_keys_and_no_slot_too_many() {
+    fn blocks_have_their_keys_and_no_additional_slots() {
         for (keys, block, more) in [
             (0, 3000, 0.0),
             (1, 3000, 1.0),
@@ -701,7 +726,7 @@ mod tests {
         }
     }
 
-    /// Digests made to meet end in the list, and the places get as wide as they must; all are found.
+    /// Digests that were chosen to collide are listed, the places become wider, and all keys are found.
     #[test]
     fn hostile_digests_are_listed_and_found() {
         let keys = 40_000;
@@ -724,26 +749,27 @@ mod tests {
             assert!(members.iter().all(|key| filter.contains(*key)));
             let mut out = vec![false; members.len()];
             filter.contains_batch(&members, &mut out);
-            assert!(out.iter().all(|yes| *yes));
-            let yeses = hashes(2, 0..100_000).iter().filter(|key| filter.contains(**key)).count();
-            assert!((230..400).contains(&yeses), "{yeses} of 312");
+            assert!(out.iter().all(|found| *found));
+            let passed = hashes(2, 0..100_000).iter().filter(|key| filter.contains(**key)).count();
+            assert!((230..400).contains(&passed), "{passed}, not 312");
         }
-        assert!(wider, "blocks far from where they would be");
+        assert!(wider, "no place needs more bits than planned");
     }
 
-    /// 600 keys whose windows are all the same 64 slots: no seed makes room for them.
+    /// No seed solves 600 keys whose windows are all the same 64 slots.
     #[test]
-    fn what_no_seed_solves_is_listed() {
-        let meet = |digest: &u64| question(*digest, 0, 602, 0).slots == [0, 0];
-        let keys: Vec<Record<1>> = (0..).filter(meet).take(600).map(|digest| [digest]).collect();
-        let mut solved = Solved::default();
-        solved.add_block(&keys, 1000, 8, &mut System::default(), &mut Vec::new()).unwrap();
+    fn keys_that_no_seed_solves_are_listed() {
+        let collide = |digest: &u64| equation(*digest, 0, 602, 0).slots == [0, 0];
+        let keys: Vec<Record<1>> = (0..).filter(collide).take(600).map(|digest| [digest]).collect();
+        let (mut solved, check) = (Solved::default(), || Ok(()));
+        let (mut system, mut rows) = (System::default(), Vec::new());
+        solved.add_block(&keys, 1000, 8, &mut system, &mut rows, &check).unwrap();
         assert_eq!(solved.sizes, [(602, 0)]);
         let listed = solved.listed.len();
         assert!((525..=536).contains(&listed), "{listed}");
         assert!(solved.listed.is_sorted_by(|a, b| a < b));
-        // And a block has no more keys than it may.
-        solved.add_block(&keys, 100, 8, &mut System::default(), &mut Vec::new()).unwrap();
+        // A block takes no more keys than allowed.
+        solved.add_block(&keys, 100, 8, &mut system, &mut rows, &check).unwrap();
         assert!(solved.sizes[1].0 == 102 && solved.listed.len() >= listed + 500);
     }
 
@@ -755,7 +781,7 @@ mod tests {
         };
         assert!(efficiency(0.25, 10_000_000) > 0.9955 && efficiency(0.25, 1_000_000) > 0.996);
         assert!(efficiency(1.0 / 256.0, 10_000_000) > 0.998);
-        // Between powers of two: what a mixture loses, and no more.
+        // Between powers of two a mixture loses this much, and no more.
         let mixed = XorSatShape::fit(1_000_000, 0.01).unwrap();
         assert_eq!(mixed.width(), 6);
         assert!(mixed.figures().fpr <= 0.01 && mixed.figures().fpr > 0.0099);

@@ -1,4 +1,4 @@
-//! Blocks of records, each of one bucket, in the order in which they filled up.
+//! Blocks of records, each of one bucket, in the order in which they became full.
 //!
 //! ```text
 //!  slabs   ┌───────┬───────┬───────┬───────┬─ … ─┐ ┌───────┬─ …
@@ -7,18 +7,18 @@
 //!  owners     7f      03      7f      c2               03
 //! ```
 //!
-//! Nothing is ever copied to grow, and no bucket has room to spare. All blocks of a bucket are
-//! full but its last.
+//! No block is ever copied to grow, and no bucket reserves spare memory. All blocks of a bucket but
+//! its last are full.
 
 use tamis_bits::Words;
 
 use super::{BUCKETS, Record};
 use crate::error::Error;
 
-/// Records of a block: 2 KiB of digests, and half a megabyte of buffers for all buckets, which the
-/// second-level cache holds. Half as many measure no slower, a quarter does.
+/// Records of a block: 2 KiB of digests, and 512 KiB of buffers for all buckets, which fit the
+/// second-level cache. Half as many measure no slower, a quarter does.
 pub(super) const BLOCK: usize = 256;
-/// Blocks that are allocated at once: enough to be a map of their own, which goes back to the
+/// Blocks that are allocated at once: enough for a memory map of their own, which returns to the
 /// system as soon as it is dropped.
 const SLAB: usize = 2048;
 
@@ -26,28 +26,33 @@ const SLAB: usize = 2048;
 pub(super) struct Arena<const W: usize> {
     slabs: Vec<Words>,
     owners: Vec<u8>,
-    /// Records of each bucket.
+    /// The number of records of each bucket.
     lens: Vec<usize>,
-    /// Blocks that it may have at the most.
+    /// The most blocks that the arena may hold.
     most: usize,
 }
 
 impl<const W: usize> Arena<W> {
     const SLAB_BYTES: usize = SLAB * BLOCK * W * 8;
 
-    /// Nothing, to become so many bytes at the most, but at least a slab.
+    /// Returns an empty arena that may grow to `most` bytes, and to at least one slab.
     pub(super) fn new(most: u64) -> Self {
         let slabs = usize::try_from(most).unwrap_or(usize::MAX) / Self::SLAB_BYTES;
         let most = slabs.max(1).saturating_mul(SLAB);
         Self { slabs: Vec::new(), owners: Vec::new(), lens: vec![0; BUCKETS], most }
     }
 
-    /// Whether there is no room for another block.
+    /// Returns whether there is no room for another block.
     pub(super) fn is_full(&self) -> bool {
         self.owners.len() >= self.most
     }
 
-    /// Adds a block; if it is not full, the last of its bucket.
+    /// Returns the number of records.
+    pub(super) fn len(&self) -> u64 {
+        self.lens.iter().map(|len| *len as u64).sum()
+    }
+
+    /// Adds a block. A block that is not full must be the last of its bucket.
     pub(super) fn push(&mut self, bucket: usize, records: &[Record<W>]) -> Result<(), Error> {
         let (slab, at) = (self.owners.len() / SLAB, self.owners.len() % SLAB);
         if slab == self.slabs.len() {
@@ -60,18 +65,18 @@ impl<const W: usize> Arena<W> {
         Ok(())
     }
 
-    /// Forgets all records, but not the memory.
+    /// Removes all records and keeps the memory.
     pub(super) fn clear(&mut self) {
         self.owners.clear();
         self.lens.fill(0);
     }
 
-    /// Memory that it takes.
+    /// Returns the allocated bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.slabs.len() as u64 * Self::SLAB_BYTES as u64
     }
 
-    /// The records of each bucket.
+    /// Returns the blocks of each bucket.
     pub(super) fn buckets(&self) -> Vec<Vec<&[Record<W>]>> {
         let mut left = self.lens.clone();
         let mut buckets: Vec<Vec<_>> = room_for_blocks(&left);
@@ -84,7 +89,7 @@ impl<const W: usize> Arena<W> {
         buckets
     }
 
-    /// The records of each bucket to write to, and how many there are, to be made less.
+    /// Returns the blocks of each bucket for writing, and its number of records, which may be lowered.
     pub(super) fn buckets_mut(&mut self) -> Vec<(Vec<&mut [Record<W>]>, &mut usize)> {
         let mut left = self.lens.clone();
         let mut buckets: Vec<Vec<_>> = room_for_blocks(&left);
@@ -103,7 +108,7 @@ fn room_for_blocks<T>(lens: &[usize]) -> Vec<Vec<T>> {
     lens.iter().map(|len| Vec::with_capacity(len.div_ceil(BLOCK))).collect()
 }
 
-/// How many of the records that are left are in the next block, if any.
+/// Takes the records of the next block from those left. Returns their number, or `None` at the end.
 fn take(left: &mut usize) -> Option<usize> {
     let len = BLOCK.min(*left);
     *left -= len;

@@ -1,4 +1,4 @@
-//! Records for which there is no room in memory: a file without a name.
+//! Stores records that do not fit in memory in an unnamed file.
 //!
 //! ```text
 //!  ┌─ first time the memory was full ─┬─ second time ────────────────────┬─ …
@@ -6,8 +6,8 @@
 //!  └──────────────────────────────────┴──────────────────────────────────┴─ …
 //! ```
 //!
-//! The file has lost its name before the first byte is in it, so that nothing is left of it
-//! however the program ends.
+//! The file is unlinked before its first byte is written, so nothing is left of it however the
+//! program ends.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
@@ -19,75 +19,95 @@ use super::sort::reserve;
 use super::{BUCKETS, Record};
 use crate::error::Error;
 
+/// Blocks written between two checks: 2 MiB of digests.
+const CHECKED_BLOCKS: usize = 1 << 10;
+/// Reads of 8 KiB of digests between two checks: 2 MiB.
+const CHECKED_READS: usize = 1 << 8;
+
 #[derive(Debug)]
 pub(super) struct Spill<const W: usize> {
     folder: PathBuf,
-    /// Behind a lock, since reading moves the one place that a file is read at. Threads that have
-    /// read sort and solve for much longer.
+    /// Locked, because reads move the position of the file. A thread sorts and solves for much longer
+    /// than it reads.
     file: Mutex<File>,
-    /// Where each bucket's records are, in bytes.
+    /// The byte ranges of each bucket's records.
     extents: Vec<Vec<Range<u64>>>,
     end: u64,
 }
 
 impl<const W: usize> Spill<W> {
-    /// An empty file in `folder`.
+    /// Creates an empty file in `folder`.
     pub(super) fn new(folder: &Path) -> Result<Self, Error> {
-        let file = unnamed(folder).map_err(|error| failure(folder, error))?;
+        let file = create_unnamed(folder).map_err(|error| failure(folder, error))?;
         let extents = vec![Vec::new(); BUCKETS];
         Ok(Self { folder: folder.into(), file: Mutex::new(file), extents, end: 0 })
     }
 
-    /// Adds some records to each bucket.
-    pub(super) fn write(&mut self, buckets: &[Vec<&[Record<W>]>]) -> Result<(), Error> {
-        let written = self.write_to_file(buckets);
-        written.map_err(|error| failure(&self.folder, error))
-    }
-
-    fn write_to_file(&mut self, buckets: &[Vec<&[Record<W>]>]) -> io::Result<()> {
-        let file = self.file.get_mut().expect("no thread panicked");
-        file.seek(SeekFrom::Start(self.end))?;
+    /// Appends records to each bucket. Calls `check` every few milliseconds.
+    pub(super) fn write(
+        &mut self,
+        buckets: &[Vec<&[Record<W>]>],
+        check: impl Fn() -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let Self { folder, file, extents, end } = self;
+        let failed = |error| failure(folder, error);
+        let file = file.get_mut().expect("no thread panicked");
+        file.seek(SeekFrom::Start(*end)).map_err(failed)?;
         let mut out = BufWriter::with_capacity(1 << 20, file);
-        for (blocks, extents) in buckets.iter().zip(&mut self.extents) {
-            let start = self.end;
-            for block in blocks {
-                tamis_bits::each_le_chunk(block.as_flattened(), |bytes| out.write_all(bytes))?;
-                self.end += size_of_val(*block) as u64;
+        for (blocks, extents) in buckets.iter().zip(extents) {
+            let start = *end;
+            for blocks in blocks.chunks(CHECKED_BLOCKS) {
+                check()?;
+                for block in blocks {
+                    tamis_bits::each_le_chunk(block.as_flattened(), |bytes| out.write_all(bytes))
+                        .map_err(failed)?;
+                    *end += size_of_val(*block) as u64;
+                }
             }
-            extents.push(start..self.end);
+            extents.push(start..*end);
         }
-        out.flush()
+        out.flush().map_err(failed)
     }
 
-    /// How many records these buckets have.
+    /// Returns the number of records of these buckets.
     pub(super) fn len(&self, buckets: Range<usize>) -> u64 {
         let extents = self.extents[buckets].iter().flatten();
         extents.map(|extent| extent.end - extent.start).sum::<u64>() / (8 * W as u64)
     }
 
-    /// Appends the records of these buckets to `records`.
+    /// Appends the records of these buckets to `records`. Calls `check` every few milliseconds.
     pub(super) fn read(
         &self,
         buckets: Range<usize>,
         records: &mut Vec<Record<W>>,
+        check: impl Fn() -> Result<(), Error>,
     ) -> Result<(), Error> {
         let len = usize::try_from(self.len(buckets.clone())).unwrap_or(usize::MAX);
         reserve(records, len)?;
         for extent in self.extents[buckets].iter().flatten() {
-            let read = self.read_extent(extent, records);
-            read.map_err(|error| failure(&self.folder, error))?;
+            self.read_extent(extent, records, &check)?;
         }
         Ok(())
     }
 
-    fn read_extent(&self, extent: &Range<u64>, records: &mut Vec<Record<W>>) -> io::Result<()> {
+    fn read_extent(
+        &self,
+        extent: &Range<u64>,
+        records: &mut Vec<Record<W>>,
+        check: &impl Fn() -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let failed = |error| failure(&self.folder, error);
         let mut file = self.file.lock().expect("no thread panicked");
-        file.seek(SeekFrom::Start(extent.start))?;
+        file.seek(SeekFrom::Start(extent.start)).map_err(failed)?;
         let mut bytes = vec![0; 8192 * W];
-        let mut left = extent.end - extent.start;
+        let (mut left, mut reads) = (extent.end - extent.start, 0);
         while left > 0 {
+            if reads % CHECKED_READS == 0 {
+                check()?;
+            }
+            reads += 1;
             let bytes = &mut bytes[..left.min(8192 * W as u64) as usize];
-            file.read_exact(bytes)?;
+            file.read_exact(bytes).map_err(failed)?;
             let (words, _) = bytes.as_chunks();
             let (of_words, _) = words.as_chunks::<W>();
             records.extend(of_words.iter().map(|words| words.map(u64::from_le_bytes)));
@@ -96,7 +116,7 @@ impl<const W: usize> Spill<W> {
         Ok(())
     }
 
-    /// Overwrites some bytes with others.
+    /// Overwrites 8 bytes of the file.
     #[cfg(test)]
     pub(super) fn tamper(&self) {
         let mut file = self.file.lock().unwrap();
@@ -104,7 +124,7 @@ impl<const W: usize> Spill<W> {
         file.write_all(&[0x5a; 8]).unwrap();
     }
 
-    /// That what was read back is not what was written.
+    /// Returns the error for records that differ from those written.
     pub(super) fn damaged(&self) -> Error {
         failure(&self.folder, io::Error::other("records were not read back as they were written"))
     }
@@ -114,8 +134,8 @@ fn failure(folder: &Path, error: io::Error) -> Error {
     Error::Scratch { folder: folder.into(), error }
 }
 
-/// A new file that is gone when it is closed.
-fn unnamed(folder: &Path) -> io::Result<File> {
+/// Creates a file that is deleted when it is closed.
+fn create_unnamed(folder: &Path) -> io::Result<File> {
     if !cfg!(any(unix, windows)) {
         return Err(io::ErrorKind::Unsupported.into());
     }

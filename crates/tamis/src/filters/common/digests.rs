@@ -1,7 +1,7 @@
-//! An exact multiset of 64-bit digests, for the few things that a filter must know exactly.
+//! An exact multiset of 64-bit digests, for the few keys that a filter must know exactly.
 //!
 //! ```text
-//!  slot  | 0 | d | d' | 0 | d'' | …    an open table: from scale(d, slots) on to the next gap
+//!  slot  | 0 | d | d' | 0 | d'' | …    linear probing, from scale(d, slots) to the next empty slot
 //! ```
 
 use tamis_bits::Words;
@@ -10,7 +10,7 @@ use tamis_bits::range::scale;
 use super::usize_words;
 use crate::error::{Error, Full};
 
-/// Digests in an open table that grows when it is three quarters full.
+/// Digests in an open-addressing table that grows when it is three quarters full.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::filters) struct Digests {
     table: Words,
@@ -18,12 +18,12 @@ pub(in crate::filters) struct Digests {
 }
 
 impl Digests {
-    /// None, with so many slots to begin with.
+    /// Returns an empty table with `slots` slots.
     pub(in crate::filters) fn new(slots: u64) -> Result<Self, Error> {
         Ok(Self { table: Words::zeroed(usize_words(slots)?)?, len: 0 })
     }
 
-    /// Those of a file; `None` if no search would end.
+    /// Takes the table of a file. Returns `None` if it has no empty slot, so that no search would end.
     pub(in crate::filters) fn of(table: Words) -> Option<Self> {
         let len = table.iter().filter(|digest| **digest != 0).count() as u64;
         (len < table.len() as u64).then_some(Self { table, len })
@@ -37,9 +37,9 @@ impl Digests {
         self.table.len() as u64
     }
 
-    /// 0 is for slots that are not in use.
-    fn digest(of: u64) -> u64 {
-        of.max(1)
+    /// Maps 0, which marks an empty slot, to 1.
+    fn nonzero(digest: u64) -> u64 {
+        digest.max(1)
     }
 
     fn home(&self, digest: u64) -> usize {
@@ -50,7 +50,7 @@ impl Digests {
         if slot + 1 == self.table.len() { 0 } else { slot + 1 }
     }
 
-    /// Where the digest is, or the gap that ends the search for it.
+    /// Returns the slot of the digest, or the empty slot that ends the search for it.
     fn find(&self, digest: u64) -> usize {
         let mut slot = self.home(digest);
         while self.table[slot] != 0 && self.table[slot] != digest {
@@ -60,14 +60,16 @@ impl Digests {
     }
 
     pub(in crate::filters) fn contains(&self, digest: u64) -> bool {
-        self.table[self.find(Self::digest(digest))] != 0
+        self.table[self.find(Self::nonzero(digest))] != 0
     }
 
-    /// Adds one. [`Full`] only where memory for a larger table cannot be had; then nothing has
-    /// changed.
+    /// Inserts a digest.
+    ///
+    /// # Errors
+    /// [`Full`] if memory for a larger table cannot be allocated. Nothing has changed then.
     pub(in crate::filters) fn insert(&mut self, digest: u64) -> Result<(), Full> {
         self.reserve(1)?;
-        let digest = Self::digest(digest);
+        let digest = Self::nonzero(digest);
         let mut slot = self.home(digest);
         while self.table[slot] != 0 {
             slot = self.next(slot);
@@ -77,7 +79,7 @@ impl Digests {
         Ok(())
     }
 
-    /// Makes room for so many more, as few times larger as will do.
+    /// Reserves room for `more` digests. The table doubles as often as needed.
     pub(in crate::filters) fn reserve(&mut self, more: u64) -> Result<(), Full> {
         let mut slots = self.slots();
         while (self.len + more) * 4 > slots * 3 {
@@ -94,9 +96,9 @@ impl Digests {
         Ok(())
     }
 
-    /// Takes one out, if it is in; what lies after it closes the gap.
+    /// Removes one copy of a digest and moves later digests into the gap. Returns whether it was in.
     pub(in crate::filters) fn remove(&mut self, digest: u64) -> bool {
-        let mut gap = self.find(Self::digest(digest));
+        let mut gap = self.find(Self::nonzero(digest));
         if self.table[gap] == 0 {
             return false;
         }
@@ -107,7 +109,7 @@ impl Digests {
             if digest == 0 {
                 break;
             }
-            // It may move to the gap unless its home lies after the gap, going round.
+            // It may move to the gap unless its home lies after the gap, modulo the table.
             let home = self.home(digest);
             if (slot + all - home) % all >= (slot + all - gap) % all {
                 self.table.to_mut()[gap] = digest;
@@ -119,7 +121,7 @@ impl Digests {
         true
     }
 
-    /// Whether every digest can be found.
+    /// Returns whether a search finds every digest.
     pub(in crate::filters) fn is_sound(&self) -> bool {
         self.table.iter().all(|digest| *digest == 0 || self.table[self.find(*digest)] == *digest)
     }
@@ -135,7 +137,7 @@ mod tests {
     fn digests_are_a_multiset() {
         let (mut digests, mut model) = (Digests::new(4).unwrap(), BTreeMap::<u64, u64>::new());
         for step in 0..100_000u64 {
-            // Some at the ends, so that searches go round.
+            // Some at both ends, so that searches wrap around.
             let digest = [0, u64::MAX, mix(step % 60), u64::MAX - mix(step) % 9]
                 [(mix(step + 1) % 4) as usize];
             let count = model.entry(digest.max(1)).or_default();

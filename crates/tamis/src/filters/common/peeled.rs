@@ -1,24 +1,25 @@
-//! Shards of cells that peeling fills: what [`binary_fuse`](super::binary_fuse) and
-//! [`xor`](super::xor) have in common.
+//! Shards of cells that are filled by peeling: the common part of
+//! [`binary_fuse`](super::super::binary_fuse) and [`xor`](super::super::xor), and level 1 of
+//! [`guarded`](super::super::guarded).
 //!
 //! ```text
-//!  digest ──► its leading bits ──► shard ──► multiplier            one word a shard
-//!         ──► graph(multiplier) ─► K cells of the shard, and w bits: its print
+//!  digest ──► its leading bits ──► shard ──► multiplier            one word per shard
+//!         ──► graph(multiplier) ─► K cells of the shard, and a fingerprint of w bits
 //!
-//!  table   │ cells of shard 0 │ cells of shard 1 │ …                  w bits a cell
+//!  table   │ cells of shard 0 │ cells of shard 1 │ …                  w bits per cell
 //!                 ▲  ▲     ▲
 //!                 └──┴──┬──┘
-//!             the XOR of the three is the print, for every member
+//!             the XOR of the three is the fingerprint, for every member
 //! ```
 //!
-//! A shard that cannot be peeled tries the next multiplier, by itself and a bounded number of
-//! times. What the table then still denies goes to a sorted list of whole digests, which is asked
-//! when the table says no. Keys that are hashed never get there; digests that somebody has chosen
-//! may, and make the filter larger, not wrong.
+//! A shard that cannot be peeled tries the next multiplier, independently of the others and a bounded
+//! number of times. Digests that the table still rejects go to a sorted list, which is searched when
+//! the table rejects a digest. Hashed keys never get there. Digests chosen by an adversary may, which
+//! makes the filter larger but keeps it correct.
 
 use std::sync::Mutex;
 
-use tamis_bits::peel::{Graph, Peeler, multiplier};
+use tamis_bits::peel::{Fuse, Graph, Peeler, multiplier};
 use tamis_bits::{LINE_WORDS, Words, packed, prefetch, set, unaligned};
 
 use tamis_format::{Name, Reader, Writer};
@@ -31,29 +32,31 @@ use crate::options::BuildOptions;
 const TABLE: Name = Name::new("table");
 const SEEDS: Name = Name::new("seeds");
 const EXTRA: Name = Name::new("extra");
-/// More shards than any filter has.
+/// A limit that no filter reaches.
 pub(in crate::filters) const MAX_SHARD_BITS: u32 = 32;
-/// Keys of a batch whose cells are asked for before the first is looked at.
+/// Keys of a batch whose cells are prefetched before the first one is read.
 const BATCH: usize = 64;
-/// Bytes of a table that is at hand anyway: asking for its cells beforehand only takes time.
-const NEAR: usize = 1 << 19;
+/// Bytes of a table that stays in the cache, where prefetching only takes time.
+const CACHED: usize = 1 << 19;
+/// Records that are placed between two checks: a few milliseconds.
+const CHECKED: usize = 1 << 16;
 
-/// How many cells, how wide, in how many shards.
+/// The number of cells, their width and the number of shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::filters) struct Layout {
     /// Bits of a cell, 1 to 32.
     pub(in crate::filters) width: u32,
-    /// There are `2^shard_bits` shards.
+    /// The number of shards is `2^shard_bits`.
     pub(in crate::filters) shard_bits: u32,
     /// Cells of a shard.
     pub(in crate::filters) cells: u64,
-    /// Where the last third of a shard's cells is kept without its zeros: how many others it has
-    /// room for; else 0.
+    /// If the last third of a shard's cells is stored without its zeros, the number of other cells
+    /// that it has room for. Otherwise 0.
     pub(in crate::filters) room: u64,
 }
 
 impl Layout {
-    /// Whether the sizes can be computed with.
+    /// Returns whether the sizes are within range and consistent.
     pub(in crate::filters) fn is_sound(&self) -> bool {
         (1..=32).contains(&self.width)
             && self.shard_bits <= MAX_SHARD_BITS
@@ -66,40 +69,40 @@ impl Layout {
         1 << self.shard_bits
     }
 
-    /// Words of a shard.
-    fn part(&self) -> u64 {
-        match self.squeezed() {
+    /// Returns the words of a shard.
+    fn shard_words(&self) -> u64 {
+        match self.compressed() {
             Some(cells) => cells.words() as u64,
             None => (self.cells * u64::from(self.width)).div_ceil(64),
         }
     }
 
-    fn squeezed(&self) -> Option<Squeezed> {
+    fn compressed(&self) -> Option<Compressed> {
         let (block, room) = (self.cells as usize / 3, self.room as usize);
-        (room > 0).then(|| Squeezed::new(self.width, block, room))
+        (room > 0).then(|| Compressed::new(self.width, block, room))
     }
 
-    /// Words of the table. Cells of most widths are read as a word from the byte that they begin
-    /// in: for those there is one more at the end.
+    /// Returns the words of the table. Cells of most widths are read as a word that starts at their
+    /// first byte, so these widths need one more word at the end.
     pub(in crate::filters) fn words(&self) -> u64 {
-        self.part() * self.shards() + u64::from(!matches!(self.width, 8 | 16) && self.room == 0)
+        let padding = u64::from(!matches!(self.width, 8 | 16) && self.room == 0);
+        self.shard_words() * self.shards() + padding
     }
 
-    /// Whole cache lines of the table and of the shards' multipliers.
+    /// Returns the bytes of the table and the multipliers, in whole cache lines.
     pub(in crate::filters) fn bytes(&self) -> u64 {
         (tamis_bits::lines(self.words()) + tamis_bits::lines(self.shards())) * 64
     }
 }
 
-/// Binary logarithm of the keys of a shard, up to twice as many. Large shards take fewer cells; small
-/// ones are sooner peeled and give threads something to share. Where there are many anyway they are
-/// larger.
+/// Returns the binary logarithm of the least keys of a shard; the most are twice as many. Large shards
+/// take fewer cells per key. Small shards are peeled faster and give threads work to share. Large
+/// sets have enough shards, so theirs are larger.
 const fn shard_size(keys: u64) -> u32 {
     if keys < 1 << 26 { 21 } else { 22 }
 }
 
-/// How many shards so many keys are split into, as a number of bits, and what to expect of the
-/// largest.
+/// Returns how many bits number the shards of `keys` keys, and the expected keys of the largest shard.
 pub(in crate::filters) fn shards(keys: u64) -> (u32, f64) {
     let bits = (keys >> shard_size(keys)).checked_ilog2().unwrap_or(0);
     let mean = keys as f64 / (1u64 << bits) as f64;
@@ -108,40 +111,79 @@ pub(in crate::filters) fn shards(keys: u64) -> (u32, f64) {
     (bits, mean + spread * mean.sqrt())
 }
 
-/// The width for a rate, if there is one: 2^-w is at most the rate.
+/// Returns the smallest width `w` with 2^-w <= `fpr`.
+///
+/// # Errors
+/// [`Error::Infeasible`] if that is more than 32.
 pub(in crate::filters) fn width_for(fpr: f64) -> Result<u32, Error> {
-    // A hair less than the logarithm: 2^-w itself takes w bits.
+    // Rounding errors must not make 2^-w itself take w + 1 bits.
     match (-fpr.log2() - 1e-9).ceil().max(1.0) {
         width if width <= 32.0 => Ok(width as u32),
-        _ => Err(Error::Infeasible { why: "its prints have at most 32 bits" }),
+        _ => Err(Error::Infeasible { why: "the fingerprints have at most 32 bits" }),
     }
 }
 
-/// How the cells of one width are read; those of a shard begin at word `from`.
+/// The fuse graph of each shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::filters) struct FuseSize {
+    /// The number of shards is `2^shard_bits`.
+    pub(in crate::filters) shard_bits: u32,
+    /// Cells of a shard.
+    pub(in crate::filters) cells: u64,
+    /// The binary logarithm of the cells of a segment.
+    pub(in crate::filters) segment: u32,
+}
+
+/// Cells per 1000 keys of a shard, measured, by the binary logarithm of the keys in steps of two, with
+/// interpolation between them. Up to 2^10 keys one multiplier in five peels all of them, at 2^12 one
+/// in two does, from 2^14 on three in four and more.
+const CELLS_THREE: [f64; 13] =
+    [1750., 1750., 1260., 1270., 1250., 1234., 1215., 1188., 1160., 1139., 1121., 1110., 1105.];
+const CELLS_FOUR: [f64; 13] =
+    [2000., 1750., 1450., 1310., 1280., 1226., 1172., 1138., 1105., 1076., 1061., 1050., 1042.];
+
+/// Returns the smallest fuse graphs that peel `keys` keys with `arity` cells each, 3 or 4.
+pub(in crate::filters) fn fuse_size(keys: u64, arity: u32) -> FuseSize {
+    let (shard_bits, largest) = shards(keys);
+    let largest = largest.max(1.0);
+    let log = largest.log2();
+    let (table, offset, least): (_, _, fn(u32) -> u64) = match arity {
+        3 => (&CELLS_THREE, 0.2, Fuse::<3>::least),
+        _ => (&CELLS_FOUR, -0.25, Fuse::<4>::least),
+    };
+    // The open end takes a share of s / keys, and the finite number of records about
+    // 1 / sqrt(s) of the rest: both are small for s = keys^(2/3).
+    let segment = (log * (2.0 / 3.0) + offset).round().clamp(1.0, 18.0) as u32;
+    let at = (log / 2.0).min((table.len() - 1) as f64);
+    let (low, high) = (table[at as usize], table[(at.ceil()) as usize]);
+    let cells = (largest * (low + (high - low) * at.fract()) / 1000.0).ceil() as u64;
+    FuseSize { shard_bits, cells: cells.max(least(segment)), segment }
+}
+
+/// Reads the cells of one width. The cells of a shard start at word `from`.
 trait Cells: Copy {
     fn width(self) -> u32;
     fn get(self, words: &[u64], from: usize, cell: usize) -> u64;
 
-    /// The word to ask for beforehand.
+    /// Returns the word to prefetch.
     #[inline(always)]
     fn word(self, from: usize, cell: usize) -> usize {
         from + cell * self.width() as usize / 64
     }
 
-    /// The bits of a print that count.
+    /// Keeps the low bits of a fingerprint, as many as a cell has.
     #[inline(always)]
-    fn cut(self, print: u64) -> u64 {
-        print & packed::mask(self.width())
+    fn truncate(self, fp: u64) -> u64 {
+        fp & packed::mask(self.width())
     }
 
-    /// The same as `get`, of a shard's words alone.
+    /// Does the same as `get`, given the words of the shard alone.
     #[inline(always)]
     fn get_in(self, part: &[u64], cell: usize) -> u64 {
         packed::get(part, self.width(), cell as u64)
     }
 
-    /// Puts the cells, side by side in `plain`, where they belong. What is there already is `plain`
-    /// itself where there is nothing to do.
+    /// Stores the cells that lie side by side in `plain`. With `None` they are already stored.
     fn store(self, plain: Option<&[u64]>, part: &mut [u64]) {
         let _ = (plain, part);
     }
@@ -149,9 +191,9 @@ trait Cells: Copy {
 
 /// Cells of whole bytes.
 #[derive(Clone, Copy)]
-struct Whole<const BYTES: usize>;
+struct ByteCells<const BYTES: usize>;
 
-impl<const BYTES: usize> Cells for Whole<BYTES> {
+impl<const BYTES: usize> Cells for ByteCells<BYTES> {
     #[inline(always)]
     fn width(self) -> u32 {
         BYTES as u32 * 8
@@ -167,9 +209,9 @@ impl<const BYTES: usize> Cells for Whole<BYTES> {
 
 /// Cells of any width up to 32 bits.
 #[derive(Clone, Copy)]
-struct Packed(u32);
+struct PackedCells(u32);
 
-impl Cells for Packed {
+impl Cells for PackedCells {
     #[inline(always)]
     fn width(self) -> u32 {
         self.0
@@ -178,24 +220,24 @@ impl Cells for Packed {
     #[inline(always)]
     fn get(self, words: &[u64], from: usize, cell: usize) -> u64 {
         let bit = cell * self.0 as usize;
-        self.cut(u64::from_le_bytes(unaligned::read(words, from * 8 + bit / 8)) >> (bit % 8))
+        self.truncate(u64::from_le_bytes(unaligned::read(words, from * 8 + bit / 8)) >> (bit % 8))
     }
 }
 
-/// Three blocks of cells, the last without its zeros.
+/// Three blocks of cells, the last one without its zeros.
 ///
 /// ```text
 ///  │ block 0 │ block 1 │ n │ 448 bits │ n │ 448 bits │ … │ cells of block 2 that are not 0 │
 ///                        └── a cache line ┘
 /// ```
 ///
-/// A bit says whether its cell is other than 0; `n` is how many of those come before the line.
+/// A bit states whether its cell is not 0. `n` is the number of set bits before the line.
 #[derive(Clone, Copy, Debug)]
-struct Squeezed {
+struct Compressed {
     width: u32,
     block: usize,
     room: usize,
-    /// Where the lines begin, and where the cells behind them do.
+    /// The first word of the lines, and of the cells after them.
     lines: usize,
     rest: usize,
 }
@@ -203,7 +245,7 @@ struct Squeezed {
 /// Bits of a line.
 const LINE: usize = 448;
 
-impl Squeezed {
+impl Compressed {
     fn new(width: u32, block: usize, room: usize) -> Self {
         let lines = (2 * block * width as usize).div_ceil(64);
         Self { width, block, room, lines, rest: lines + block.div_ceil(LINE) * LINE_WORDS }
@@ -213,7 +255,7 @@ impl Squeezed {
         self.rest + (self.room * self.width as usize).div_ceil(64)
     }
 
-    /// Whether this could be what [`Cells::store`] makes.
+    /// Returns whether [`Cells::store`] could have made these words.
     fn is_sound(self, part: &[u64]) -> bool {
         let width = u64::from(self.width);
         let mut before = 0;
@@ -233,7 +275,7 @@ impl Squeezed {
     }
 }
 
-impl Cells for Squeezed {
+impl Cells for Compressed {
     #[inline(always)]
     fn width(self) -> u32 {
         self.width
@@ -264,12 +306,12 @@ impl Cells for Squeezed {
         }
         let near =
             set::ones(&line[1..=word]) + u64::from((line[1 + word] & (mask - 1)).count_ones());
-        // A file may claim any count.
+        // A hostile file may state any count.
         let rank = line[0].saturating_add(near).min(self.room as u64 - 1);
         packed::get(&part[self.rest..], self.width, rank)
     }
 
-    /// Cells that there is no room for are zero: who needs them will be found to be denied.
+    /// Cells that do not fit become zero. The members that need them are found and listed later.
     fn store(self, plain: Option<&[u64]>, part: &mut [u64]) {
         let Some(plain) = plain else { return };
         for cell in 0..2 * self.block as u64 {
@@ -291,58 +333,58 @@ impl Cells for Squeezed {
     }
 }
 
-/// Evaluates the body with `$cells` the [`Cells`] of a layout.
+/// Evaluates the body with `$cells` as the [`Cells`] of a layout.
 macro_rules! with_cells {
     ($layout:expr, $cells:ident => $body:expr) => {
-        match ($layout.squeezed(), $layout.width) {
+        match ($layout.compressed(), $layout.width) {
             (Some($cells), _) => $body,
             (None, 8) => {
-                let $cells = Whole::<1>;
+                let $cells = ByteCells::<1>;
                 $body
             }
             (None, 16) => {
-                let $cells = Whole::<2>;
+                let $cells = ByteCells::<2>;
                 $body
             }
             (None, width) => {
-                let $cells = Packed(width);
+                let $cells = PackedCells(width);
                 $body
             }
         }
     };
 }
 
-/// Whether a table can be asked the quick way.
+/// Whether the fast lookup of byte cells applies.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Bytes {
+enum FastBytes {
     OneShard,
     Shards,
     No,
 }
 
-/// A table that is filled, and what it takes to ask it.
+/// A filled table.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::filters) struct Table {
     pub(in crate::filters) layout: Layout,
     pub(in crate::filters) words: Words,
-    /// Of each shard the multiplier.
+    /// The multiplier of each shard.
     pub(in crate::filters) seeds: Words,
-    /// Digests that the table denies, in order.
+    /// Digests that the table rejects, sorted.
     pub(in crate::filters) extra: Words,
     pub(in crate::filters) len: u64,
-    /// Whether the cells alone decide: there are keys, and none is listed. Without a key the
-    /// cells are zero, which is some strangers' print.
+    /// Whether the cells alone decide: there are keys, and none is listed. Without keys all cells are
+    /// zero, which matches the fingerprints of some non-members.
     plain: bool,
     /// Whether it is plain and its cells are bytes.
-    bytes: Bytes,
-    /// The first shard's multiplier.
+    bytes: FastBytes,
+    /// The multiplier of the first shard.
     first: u64,
-    /// Words of a shard.
-    part: usize,
+    /// The words of a shard.
+    shard_words: usize,
 }
 
 impl Table {
-    /// Fills a table: the cells of a shard are those of `graph`.
+    /// Fills a table. The cells of a shard are the vertices of `graph`.
     pub(in crate::filters) fn solve<const K: usize>(
         options: &BuildOptions<'_>,
         layout: Layout,
@@ -352,22 +394,23 @@ impl Table {
         let len = records.len();
         let mut words = Words::zeroed(usize_words(layout.words())?)?;
         let mut seeds = Words::zeroed(usize_words(layout.shards())?)?;
-        // Memory that was had once is had again: fresh pages cost as much as the peeling.
+        // Peelers are reused, because fresh pages cost as much as the peeling.
         let peelers = Mutex::new(Vec::new());
-        let cells = &mut words.to_mut()[..usize_words(layout.part() * layout.shards())?];
+        let cells = &mut words.to_mut()[..usize_words(layout.shard_words() * layout.shards())?];
+        let check = || options.check(0, len);
         let solved = records.solve(options, layout.shard_bits, cells, |_, records, part| {
             let idle = peelers.lock().expect("no panic").pop();
             let mut peeler = idle.unwrap_or_else(Peeler::new);
             let solved = with_cells!(layout, cells => {
-                solve_shard(&mut peeler, graph, cells, records, part)
+                solve_shard(&mut peeler, graph, cells, records, part, check)
             });
             peelers.lock().expect("no panic").push(peeler);
             solved
         })?;
         let mut extra = Vec::new();
-        for (seed, (multiplier, denied)) in seeds.to_mut().iter_mut().zip(solved) {
+        for (seed, (multiplier, rejected)) in seeds.to_mut().iter_mut().zip(solved) {
             *seed = multiplier;
-            extra.extend(denied);
+            extra.extend(rejected);
         }
         Ok(Self::new(layout, words, seeds, Words::copy_of(&extra)?, len))
     }
@@ -375,52 +418,53 @@ impl Table {
     fn new(layout: Layout, words: Words, seeds: Words, extra: Words, len: u64) -> Self {
         let plain = len > 0 && extra.is_empty();
         let bytes = match layout {
-            Layout { width: 8, room: 0, shard_bits: 0, .. } if plain => Bytes::OneShard,
-            Layout { width: 8, room: 0, .. } if plain => Bytes::Shards,
-            _ => Bytes::No,
+            Layout { width: 8, room: 0, shard_bits: 0, .. } if plain => FastBytes::OneShard,
+            Layout { width: 8, room: 0, .. } if plain => FastBytes::Shards,
+            _ => FastBytes::No,
         };
         let first = seeds[0];
-        let part = layout.part() as usize;
-        Self { layout, words, seeds, extra, len, plain, bytes, first, part }
+        let shard_words = layout.shard_words() as usize;
+        Self { layout, words, seeds, extra, len, plain, bytes, first, shard_words }
     }
 
-    /// The number of the digest's shard.
+    /// Returns the number of the digest's shard.
     #[inline(always)]
     fn shard(&self, digest: u64) -> usize {
-        // In two steps, since a shift by 64 is none.
+        // Two shifts, because a shift by 64 is not allowed.
         (digest >> 1 >> (63 - self.layout.shard_bits)) as usize
     }
 
-    /// Whether the digest may be a member.
+    /// Returns whether the digest may be a member.
     #[inline(always)]
     pub(in crate::filters) fn contains<const K: usize>(
         &self,
         graph: &impl Graph<K>,
         digest: u64,
     ) -> bool {
-        // Bytes are asked for here, and all else out of the way: taken together they are too much
-        // for the registers, and took half as long again.
+        // Bytes are read here and all other widths in a function of their own. In one function they
+        // need too many registers, which took half as long again.
         match self.bytes {
-            Bytes::OneShard => graph.holds(self.first, digest, &self.words),
-            Bytes::Shards => {
+            FastBytes::OneShard => graph.holds(self.first, digest, &self.words),
+            FastBytes::Shards => {
                 let shard = self.shard(digest);
-                graph.holds(self.seeds[shard], digest, &self.words[shard * self.part..])
+                graph.holds(self.seeds[shard], digest, &self.words[shard * self.shard_words..])
             }
-            Bytes::No => self.ask(graph, digest),
+            FastBytes::No => self.contains_any_width(graph, digest),
         }
     }
 
-    /// The same for any table.
+    /// Does the same for cells of any width.
     #[inline(never)]
-    fn ask<const K: usize>(&self, graph: &impl Graph<K>, digest: u64) -> bool {
+    fn contains_any_width<const K: usize>(&self, graph: &impl Graph<K>, digest: u64) -> bool {
         let found = with_cells!(self.layout, cells => {
             self.probe(graph, cells, digest).test(self, cells)
         });
-        if self.plain { found } else { self.either(found, digest) }
+        if self.plain { found } else { self.contains_listed(found, digest) }
     }
 
+    /// Corrects the result of the cells for filters that are empty or have listed digests.
     #[cold]
-    fn either(&self, found: bool, digest: u64) -> bool {
+    fn contains_listed(&self, found: bool, digest: u64) -> bool {
         self.len > 0 && (found || self.extra.binary_search(&digest).is_ok())
     }
 
@@ -433,40 +477,40 @@ impl Table {
     ) -> Probe<K> {
         let shard = self.shard(digest);
         let edge = graph.edge(self.seeds[shard], digest);
-        let from = shard * self.part;
-        Probe { from, cells: edge.cells, print: cells.cut(edge.print) }
+        let from = shard * self.shard_words;
+        Probe { from, cells: edge.cells, fp: cells.truncate(edge.print) }
     }
 
-    /// The graph that answers, where it is not the same for all multipliers.
-    pub(in crate::filters) fn settled<const K: usize, G: Graph<K>>(&self, graph: G) -> G {
+    /// Returns the graph of this table's multiplier. Only the graphs of small tables depend on it.
+    pub(in crate::filters) fn seeded<const K: usize, G: Graph<K>>(&self, graph: G) -> G {
         if self.layout.shard_bits == 0 { graph.settled(self.first) } else { graph }
     }
 
-    /// Answers for many digests.
+    /// Sets `out` to whether each digest may be a member.
     pub(in crate::filters) fn contains_batch<const K: usize>(
         &self,
         graph: &impl Graph<K>,
         digests: impl ExactSizeIterator<Item = u64>,
         out: &mut [bool],
     ) {
-        with_cells!(self.layout, cells => self.each(graph, cells, digests, out));
+        with_cells!(self.layout, cells => self.contains_batch_in(graph, cells, digests, out));
     }
 
     #[inline(always)]
-    fn each<const K: usize>(
+    fn contains_batch_in<const K: usize>(
         &self,
         graph: &impl Graph<K>,
         cells: impl Cells,
         mut digests: impl ExactSizeIterator<Item = u64>,
         out: &mut [bool],
     ) {
-        if size_of_val(&self.words[..]) <= NEAR {
+        if size_of_val(&self.words[..]) <= CACHED {
             for (out, digest) in out.iter_mut().zip(digests) {
                 *out = self.contains(graph, digest);
             }
             return;
         }
-        let nothing = Probe { from: 0, cells: [0; K], print: 0 };
+        let nothing = Probe { from: 0, cells: [0; K], fp: 0 };
         let mut batch = [(0, nothing); BATCH];
         for out in out.chunks_mut(BATCH) {
             for ((kept, probe), digest) in batch.iter_mut().zip(digests.by_ref().take(out.len())) {
@@ -477,19 +521,19 @@ impl Table {
             }
             for ((digest, probe), out) in batch.iter().zip(out) {
                 let found = probe.test(self, cells);
-                *out = if self.plain { found } else { self.either(found, *digest) };
+                *out = if self.plain { found } else { self.contains_listed(found, *digest) };
             }
         }
     }
 
-    /// Its sections.
+    /// Writes the sections.
     pub(in crate::filters) fn write<'a>(&'a self, to: &mut Writer<'a>) {
         to.words(TABLE, &self.words);
         to.words(SEEDS, &self.seeds);
         to.words(EXTRA, &self.extra);
     }
 
-    /// Takes them back, with so many members of which so many are listed.
+    /// Reads the sections of a table with `len` members, of which `listed` are listed.
     pub(in crate::filters) fn read(
         from: &mut Reader,
         layout: Layout,
@@ -502,88 +546,99 @@ impl Table {
         Ok(Self::new(layout, words, seeds, extra, len))
     }
 
-    /// What no table could hold.
+    /// Checks that the sections could be those of a table.
     pub(in crate::filters) fn validate(&self) -> Result<(), Error> {
         let corrupt = |what| Err(tamis_format::Error::corrupt(what).into());
-        let end = self.part << self.layout.shard_bits;
+        let end = self.shard_words << self.layout.shard_bits;
         let bits = self.layout.cells * u64::from(self.layout.width);
-        let is_sound = |part: &[u64]| match self.layout.squeezed() {
+        let is_sound = |part: &[u64]| match self.layout.compressed() {
             Some(cells) => cells.is_sound(part),
             None => set::ends_at(part, bits),
         };
-        if !self.words[..end].chunks(self.part).all(is_sound)
+        if !self.words[..end].chunks(self.shard_words).all(is_sound)
             || !set::ends_at(&self.words[end..], 0)
         {
-            return corrupt("bits are set where there is no cell");
+            return corrupt("bits are set outside the cells");
         }
         if self.seeds.iter().any(|seed| seed % 2 == 0) {
             return corrupt("a multiplier is even");
         }
         if !self.extra.is_sorted_by(|a, b| a < b) {
-            return corrupt("the digests beside the table are out of order");
+            return corrupt("the listed digests are not sorted");
         }
         Ok(())
     }
 }
 
-/// Where to look, and what must come of it.
+/// The cells of a digest, and the fingerprint that their XOR must equal.
 #[derive(Clone, Copy)]
 struct Probe<const K: usize> {
     from: usize,
     cells: [usize; K],
-    print: u64,
+    fp: u64,
 }
 
 impl<const K: usize> Probe<K> {
     #[inline(always)]
     fn test(&self, table: &Table, cells: impl Cells) -> bool {
         let get = |cell| cells.get(&table.words, self.from, cell);
-        self.cells.iter().fold(0, |sum, cell| sum ^ get(*cell)) == self.print
+        self.cells.iter().fold(0, |sum, cell| sum ^ get(*cell)) == self.fp
     }
 }
 
-/// How often a shard of so many records is tried before the list takes what is left.
+/// Returns how many multipliers a shard tries before the remaining records are listed.
 ///
-/// Small ones are made so tight that most multipliers fail, large ones so that few do; with this
-/// many, a shard of hashed keys is left over once in 10^11.
+/// Small shards are so tight that most multipliers fail, large shards so that few do. With this many
+/// attempts, a shard of hashed keys fails with probability 10^-11.
 pub(in crate::filters) fn attempts(records: usize, cells: usize) -> u64 {
     // More records than cells cannot be peeled, whatever the multiplier.
     if records > cells { 1 } else { ((1 << 24) / (records as u64 + 1)).clamp(24, 255) }
 }
 
-/// Fills the cells of one shard; its multiplier, and the digests that it denies.
+/// Fills the cells of one shard. Returns its multiplier, and the digests that it rejects.
 fn solve_shard<const K: usize>(
     peeler: &mut Peeler<1>,
     graph: &impl Graph<K>,
     cells: impl Cells,
     records: &[Record<1>],
     part: &mut [u64],
+    check: impl Fn() -> Result<(), Error>,
 ) -> Result<(u64, Vec<u64>), Error> {
-    let (mut seed, mut settled) = (multiplier(0), *graph);
+    let (mut seed, mut seeded) = (multiplier(0), *graph);
     for number in 0..attempts(records.len(), graph.cells()) {
+        check()?;
         seed = multiplier(number);
-        settled = graph.settled(seed);
-        if peeler.peel(&settled, seed, records)? == records.len() {
+        seeded = graph.settled(seed);
+        if peeler.peel(&seeded, seed, records)? == records.len() {
             break;
         }
     }
-    let graph = settled;
+    let graph = seeded;
     let width = cells.width();
     let words = (graph.cells() * width as usize).div_ceil(64);
     let mut apart = (words != part.len()).then(|| vec![0; words]);
     let plain = apart.as_deref_mut().unwrap_or(&mut *part);
-    for (cell, [digest]) in peeler.owners() {
-        let edge = graph.edge(seed, *digest);
-        let get = |cell: &usize| packed::get(plain, width, *cell as u64);
-        let value = edge.cells.iter().fold(edge.print, |sum, cell| sum ^ get(cell));
-        packed::set(plain, width, cell as u64, value);
+    let mut owners = peeler.owners();
+    for _ in (0..records.len()).step_by(CHECKED) {
+        check()?;
+        for (cell, [digest]) in owners.by_ref().take(CHECKED) {
+            let edge = graph.edge(seed, *digest);
+            let get = |cell: &usize| packed::get(plain, width, *cell as u64);
+            let value = edge.cells.iter().fold(edge.print, |sum, cell| sum ^ get(cell));
+            packed::set(plain, width, cell as u64, value);
+        }
     }
     cells.store(apart.as_deref(), part);
-    // Every member is asked for, whether or not all were peeled.
-    let denied = records.iter().map(|[digest]| *digest).filter(|digest| {
-        let edge = graph.edge(seed, *digest);
-        let sum = edge.cells.iter().fold(edge.print, |sum, cell| sum ^ cells.get_in(part, *cell));
-        cells.cut(sum) != 0
-    });
-    Ok((seed, denied.collect()))
+    // Every member is looked up, whether or not all were peeled.
+    let mut rejected = Vec::new();
+    for records in records.chunks(CHECKED) {
+        check()?;
+        rejected.extend(records.iter().map(|[digest]| *digest).filter(|digest| {
+            let edge = graph.edge(seed, *digest);
+            let get = |cell: &usize| cells.get_in(part, *cell);
+            let sum = edge.cells.iter().fold(edge.print, |sum, cell| sum ^ get(cell));
+            cells.truncate(sum) != 0
+        }));
+    }
+    Ok((seed, rejected))
 }

@@ -1,19 +1,19 @@
-//! Cells of which every digest has one of its own: what [`bloomier`](super::bloomier) and
-//! [`guarded`](super::guarded) have in common.
+//! Cells of which every digest owns one: the common part of [`bloomier`](super::super::bloomier) and
+//! [`guarded`](super::super::guarded).
 //!
 //! ```text
-//!  digest ──► its leading bits ──► shard ──► multiplier             one word a shard
-//!         ──► fuse graph(multiplier) ──► three cells of the shard, and a print
+//!  digest ──► its leading bits ──► shard ──► multiplier             one word per shard
+//!         ──► fuse graph(multiplier) ──► three cells of the shard, and a fingerprint
 //!
 //!  table   │ codes of shard 0 │ values of shard 0 │ codes of shard 1 │ … │ a word
 //!  extra   │ digest, value │ digest, value │ …                       those without a cell
 //! ```
 //!
-//! A cell is a code and, where the kind has them, a value; of a shard the codes come first, so that
-//! the lines that strangers read are few. Records are visited from the last that was peeled to
-//! the first: what a record writes into its own cell is read by none that was visited before it. So
-//! it can choose the XOR of its three codes, and any value. A record that no multiplier finds a cell for is listed
-//! with its value; that happens only to digests that somebody has chosen.
+//! A cell has a code and, for kinds with values, a value. The codes of a shard come first, so that
+//! lookups of non-members read few cache lines. Records are written in the reverse order of peeling:
+//! no record that was written before reads the cell that a record owns. So each record can choose
+//! the XOR of its three codes, and any value. A record for which no multiplier finds a cell is listed
+//! with its value. That happens only to digests chosen by an adversary.
 
 use std::sync::Mutex;
 
@@ -21,27 +21,29 @@ use tamis_bits::peel::{Fuse, Graph, Peeler, multiplier};
 use tamis_bits::{Words, prefetch, set};
 use tamis_format::{Fields, Name, Reader, Writer};
 
-use super::peeled::{MAX_SHARD_BITS, attempts};
+use super::peeled::{FuseSize, MAX_SHARD_BITS, attempts, fuse_size};
 use super::usize_words;
 use crate::error::Error;
-use crate::filters::binary_fuse::BinaryFuseShape;
 use crate::gather::{Gathered, Record};
 use crate::options::BuildOptions;
+use crate::shape::check_keys;
 
 const TABLE: Name = Name::new("table");
 const SEEDS: Name = Name::new("seeds");
 const EXTRA: Name = Name::new("extra");
-/// Digests of a batch whose cells are asked for before the first is looked at.
+/// Digests of a batch whose cells are prefetched before the first one is read.
 const BATCH: usize = 32;
+/// Records that are placed between two checks: a few milliseconds.
+const CHECKED: usize = 1 << 16;
 
-/// How many cells, how wide, in how many shards.
+/// The number of cells, their widths and the number of shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::filters) struct Grid {
-    /// There are `2^shard_bits` shards.
+    /// The number of shards is `2^shard_bits`.
     shard_bits: u32,
     /// Cells of a shard.
     cells: u64,
-    /// Binary logarithm of the cells of a segment.
+    /// The binary logarithm of the cells of a segment.
     segment: u32,
     /// Bits of a code, and of a value.
     widths: [u32; 2],
@@ -51,16 +53,16 @@ pub(in crate::filters) struct Grid {
 }
 
 impl Grid {
-    /// As many cells, in as many shards, as a `binary_fuse` filter of so many keys has.
+    /// Returns as many cells, in as many shards, as a `binary_fuse` filter of `keys` keys has.
     pub(in crate::filters) fn new(keys: u64, widths: [u32; 2]) -> Result<Self, Error> {
-        let fuse = BinaryFuseShape::new(keys, 1, 3)?;
-        let (shard_bits, cells) = (fuse.layout.shard_bits, fuse.layout.cells);
+        check_keys(keys)?;
+        let FuseSize { shard_bits, cells, segment } = fuse_size(keys, 3);
         let most = crate::limits::MAX_KEYS;
-        let grid = Self::sound(shard_bits, cells, fuse.segment, widths);
+        let grid = Self::sound(shard_bits, cells, segment, widths);
         grid.ok_or(Error::Limit { what: "keys", asked: keys, most })
     }
 
-    /// If there is a graph of that size, and sizes that can be computed with.
+    /// Returns the grid of these sizes, if they are within range and a graph of this size exists.
     pub(in crate::filters) fn sound(
         shard_bits: u32,
         cells: u64,
@@ -73,20 +75,20 @@ impl Grid {
         sound.then_some(Self { shard_bits, cells, segment, widths, words, graph })
     }
 
-    /// Takes it from the fields of a shape.
+    /// Reads a grid from the fields of a shape.
     pub(in crate::filters) fn read(
         from: &Reader,
         fields: &mut Fields,
         widths: [u32; 2],
     ) -> Result<Self, Error> {
-        let shard_bits = fields.next(0..=MAX_SHARD_BITS.into(), "bits of a shard's number")?;
-        let cells = fields.next(1..=u32::MAX.into(), "cells of a shard")?;
+        let shard_bits = fields.next(0..=MAX_SHARD_BITS.into(), "bits of a shard number")?;
+        let cells = fields.next(1..=u32::MAX.into(), "cells per shard")?;
         let segment = fields.next(1..=20, "bits of a segment")?;
         let grid = Self::sound(shard_bits as u32, cells, segment as u32, widths);
-        Ok(grid.ok_or_else(|| from.corrupt("cells that do not fit the segments"))?)
+        Ok(grid.ok_or_else(|| from.corrupt("the number of cells does not fit the segments"))?)
     }
 
-    /// The fields of a shape that tell it, but for the widths.
+    /// Returns the fields of a shape that state the grid, except for the widths.
     pub(in crate::filters) fn fields(&self) -> [u64; 3] {
         [self.shard_bits.into(), self.cells, self.segment.into()]
     }
@@ -95,36 +97,36 @@ impl Grid {
         1 << self.shard_bits
     }
 
-    /// Words of a shard.
-    fn part(&self) -> u64 {
+    /// Returns the words of a shard.
+    fn shard_words(&self) -> u64 {
         self.words[0] + self.words[1]
     }
 
-    /// Words of the table: codes are read as a word from the byte that they begin in, and for the
-    /// last of them there is one more.
+    /// Returns the words of the table. Codes are read as a word that starts at their first byte, so
+    /// there is one more word at the end.
     fn words(&self) -> u64 {
-        (self.part() << self.shard_bits) + 1
+        (self.shard_words() << self.shard_bits) + 1
     }
 
-    /// Whole cache lines of the table and of the shards' multipliers.
+    /// Returns the bytes of the table and the multipliers, in whole cache lines.
     pub(in crate::filters) fn bytes(&self) -> u64 {
         (tamis_bits::lines(self.words()) + tamis_bits::lines(self.shards())) * 64
     }
 
-    /// With the graph that answers, where it is not the same for all multipliers.
-    fn settled(self, seed: u64) -> Self {
+    /// Returns the grid with the graph of this multiplier. Only small graphs depend on it.
+    fn seeded(self, seed: u64) -> Self {
         Self { graph: self.graph.settled(seed), ..self }
     }
 
-    /// What a digest has in a shard that begins at bit `from`.
+    /// Returns the cells of a digest in a shard that starts at bit `from`.
     #[inline(always)]
     fn place(&self, seed: u64, from: u64, digest: u64) -> Place {
         let edge = self.graph.edge(seed, digest);
         let bit = |cell: usize| from + cell as u64 * u64::from(self.widths[0]);
-        Place { codes: edge.cells.map(bit), cells: edge.cells, from, print: edge.print }
+        Place { codes: edge.cells.map(bit), cells: edge.cells, from, fingerprint: edge.print }
     }
 
-    /// The bit at which the value of a place's cell of this number begins.
+    /// Returns the bit at which the value of the place's cell number `own` starts.
     #[inline(always)]
     pub(in crate::filters) fn value_at(&self, place: &Place, own: usize) -> u64 {
         let values = place.from + self.words[0] * 64;
@@ -132,41 +134,43 @@ impl Grid {
     }
 }
 
-/// Where a digest's cells are.
+/// The cells of a digest.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::filters) struct Place {
-    /// The bits at which their codes begin.
+    /// The bits at which the codes start.
     pub(in crate::filters) codes: [u64; 3],
-    /// Their numbers in the shard, and the bit at which that begins.
+    /// The numbers of the cells in the shard, and the bit at which the shard starts.
     cells: [usize; 3],
     from: u64,
-    /// 32 bits that tell nothing of them, with others above.
-    pub(in crate::filters) print: u64,
+    /// 32 bits that are independent of the cells, with others above them.
+    pub(in crate::filters) fingerprint: u64,
 }
 
-/// How a kind uses the cells.
+/// Defines what a kind stores in the cells.
 pub(in crate::filters) trait Cells: Sync {
-    /// Writes what the record's `own` cell, one of `place`, must hold; it holds zeros.
+    /// Writes the code and value of the record to its `own` cell, one of `place`, which holds zeros.
     fn write(&self, grid: &Grid, part: &mut [u64], place: &Place, own: usize, value: u64);
 
-    /// Whether the cells say of the record what they should.
-    fn agree(&self, grid: &Grid, part: &[u64], place: &Place, value: u64) -> bool;
+    /// Returns whether the cells return the record's value.
+    fn holds(&self, grid: &Grid, part: &[u64], place: &Place, value: u64) -> bool;
 }
 
-/// A table that is filled, and what it takes to ask it.
+/// A filled table.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::filters) struct Retrieval {
     pub(in crate::filters) grid: Grid,
     pub(in crate::filters) table: Words,
-    /// Of each shard the multiplier.
+    /// The multiplier of each shard.
     seeds: Words,
-    /// Digests without a cell, in order, each followed by its value.
+    /// Digests without a cell, sorted, each followed by its value.
     pub(in crate::filters) extra: Words,
 }
 
 impl Retrieval {
-    /// Finds every record a cell. The multipliers that are tried are those from number `from` on;
-    /// one digest in two records is an error, and `conflict` says what it is told.
+    /// Finds a cell for every record. Tries the multipliers from number `from` on.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] with `conflict` if two records have the same digest.
     pub(in crate::filters) fn solve(
         options: &BuildOptions<'_>,
         grid: Grid,
@@ -177,15 +181,17 @@ impl Retrieval {
     ) -> Result<Self, Error> {
         let mut table = Words::zeroed(usize_words(grid.words())?)?;
         let (_, shards) = table.to_mut().split_last_mut().expect("at least one word");
-        // Memory that was had once is had again: fresh pages cost as much as the peeling.
+        // Peelers are reused, because fresh pages cost as much as the peeling.
         let peelers = Mutex::new(Vec::new());
+        let len = records.len();
+        let check = || options.check(0, len);
         let solved = records.solve(options, grid.shard_bits, shards, |_, records, part| {
             if let Some([record, _]) = records.array_windows().find(|[a, b]| a[0] == b[0]) {
                 return Err(Error::Conflict { digest: record[0], what: conflict });
             }
             let idle = peelers.lock().expect("no panic").pop();
             let mut peeler = idle.unwrap_or_else(Peeler::new);
-            let solved = solve_shard(&mut peeler, &grid, from, records, part, cells);
+            let solved = solve_shard(&mut peeler, &grid, from, records, part, cells, check);
             peelers.lock().expect("no panic").push(peeler);
             solved
         })?;
@@ -195,55 +201,55 @@ impl Retrieval {
     }
 
     fn new(grid: Grid, table: Words, seeds: Words, extra: Words) -> Self {
-        // Of several shards all have one graph.
-        Self { grid: grid.settled(seeds[0]), table, seeds, extra }
+        // With several shards, all of them have the same graph.
+        Self { grid: grid.seeded(seeds[0]), table, seeds, extra }
     }
 
-    /// Entries beside the table.
+    /// Returns the number of listed records.
     pub(in crate::filters) fn listed(&self) -> u64 {
         self.extra.len() as u64 / 2
     }
 
     #[inline(always)]
     pub(in crate::filters) fn place(&self, digest: u64) -> Place {
-        // In two steps, since a shift by 64 is none.
+        // Two shifts, because a shift by 64 is not allowed.
         let shard = digest >> 1 >> (63 - self.grid.shard_bits);
-        let from = shard * self.grid.part() * 64;
+        let from = shard * self.grid.shard_words() * 64;
         self.grid.place(self.seeds[shard as usize], from, digest)
     }
 
-    /// The value that is listed for the digest.
+    /// Returns the listed value of the digest, if it is listed.
     #[inline(always)]
-    pub(in crate::filters) fn exception(&self, digest: u64) -> Option<u64> {
-        if self.extra.is_empty() { None } else { self.look_up(digest).map(|at| self.extra[at]) }
+    pub(in crate::filters) fn listed_value(&self, digest: u64) -> Option<u64> {
+        if self.extra.is_empty() { None } else { self.find_listed(digest).map(|at| self.extra[at]) }
     }
 
-    /// The same, to change.
-    pub(in crate::filters) fn exception_mut(
+    /// Returns the listed value of the digest for writing, if it is listed.
+    pub(in crate::filters) fn listed_value_mut(
         &mut self,
         digest: u64,
     ) -> Result<Option<&mut u64>, Error> {
-        let Some(at) = self.look_up(digest) else { return Ok(None) };
+        let Some(at) = self.find_listed(digest) else { return Ok(None) };
         self.extra.make_owned()?;
         Ok(self.extra.to_mut().get_mut(at))
     }
 
     #[cold]
-    fn look_up(&self, digest: u64) -> Option<usize> {
+    fn find_listed(&self, digest: u64) -> Option<usize> {
         let (pairs, _) = self.extra.as_chunks::<2>();
         pairs.binary_search_by_key(&digest, |pair| pair[0]).ok().map(|at| 2 * at + 1)
     }
 
-    /// Asks for some digests at a time, with their codes on the way, and then hands on what `ask`
-    /// found of each, with its number: by then what that asked for may have come.
+    /// Looks up the digests in batches: prefetches the codes of a batch, calls `lookup` for each of
+    /// its digests, which may prefetch more, and then `then` with the number and result of each.
     #[inline(always)]
-    pub(in crate::filters) fn each<A: Copy + Default>(
+    pub(in crate::filters) fn lookup_batch<A: Copy + Default>(
         &self,
         mut digests: impl Iterator<Item = u64>,
-        mut ask: impl FnMut(u64, &Place) -> A,
+        mut lookup: impl FnMut(u64, &Place) -> A,
         mut then: impl FnMut(usize, A),
     ) {
-        let nowhere = Place { codes: [0; 3], cells: [0; 3], from: 0, print: 0 };
+        let nowhere = Place { codes: [0; 3], cells: [0; 3], from: 0, fingerprint: 0 };
         let (mut batch, mut answers) = ([(0, nowhere); BATCH], [A::default(); BATCH]);
         let mut before = 0;
         loop {
@@ -256,7 +262,7 @@ impl Retrieval {
                 count += 1;
             }
             for ((digest, place), answer) in batch[..count].iter().zip(&mut answers) {
-                *answer = ask(*digest, place);
+                *answer = lookup(*digest, place);
             }
             for (at, answer) in answers[..count].iter().enumerate() {
                 then(before + at, *answer);
@@ -268,14 +274,14 @@ impl Retrieval {
         }
     }
 
-    /// Its sections.
+    /// Writes the sections.
     pub(in crate::filters) fn write<'a>(&'a self, to: &mut Writer<'a>) {
         to.words(TABLE, &self.table);
         to.words(SEEDS, &self.seeds);
         to.words(EXTRA, &self.extra);
     }
 
-    /// Takes them back, with so many entries listed.
+    /// Reads the sections of a table with `listed` listed records.
     pub(in crate::filters) fn read(
         from: &mut Reader,
         grid: Grid,
@@ -287,7 +293,7 @@ impl Retrieval {
         Ok(Self::new(grid, table, seeds, extra))
     }
 
-    /// What no table could hold; listed values have at most so many bits.
+    /// Checks that the sections could be those of a table. Listed values have at most `value_bits` bits.
     pub(in crate::filters) fn validate(&self, value_bits: u32) -> Result<(), Error> {
         let corrupt = |what| Err(tamis_format::Error::corrupt(what).into());
         let [codes, values] = self.grid.widths.map(|width| self.grid.cells * u64::from(width));
@@ -296,24 +302,24 @@ impl Retrieval {
             let (of_codes, of_values) = part.split_at(self.grid.words[0] as usize);
             set::ends_at(of_codes, codes) && set::ends_at(of_values, values)
         };
-        if *last != 0 || !shards.chunks(self.grid.part() as usize).all(sound) {
-            return corrupt("bits are set where there is no cell");
+        if *last != 0 || !shards.chunks(self.grid.shard_words() as usize).all(sound) {
+            return corrupt("bits are set outside the cells");
         }
         if self.seeds.iter().any(|seed| seed % 2 == 0) {
             return corrupt("a multiplier is even");
         }
         let (pairs, _) = self.extra.as_chunks::<2>();
         if !pairs.is_sorted_by(|a, b| a[0] < b[0]) {
-            return corrupt("the digests beside the table are out of order");
+            return corrupt("the listed digests are not sorted");
         }
         if pairs.iter().any(|[_, value]| value & !tamis_bits::packed::mask(value_bits) != 0) {
-            return corrupt("a value beside the table is too wide");
+            return corrupt("a listed value has too many bits");
         }
         Ok(())
     }
 }
 
-/// Fills the cells of one shard; its multiplier, and the records without a cell.
+/// Fills the cells of one shard. Returns its multiplier, and the records without a cell.
 fn solve_shard(
     peeler: &mut Peeler<2>,
     grid: &Grid,
@@ -321,32 +327,42 @@ fn solve_shard(
     records: &[Record<2>],
     part: &mut [u64],
     cells: &impl Cells,
+    check: impl Fn() -> Result<(), Error>,
 ) -> Result<(u64, Vec<Record<2>>), Error> {
-    let (mut seed, mut settled, mut peeled) = (multiplier(from), *grid, 0);
+    let (mut seed, mut seeded, mut peeled) = (multiplier(from), *grid, 0);
     for number in 0..attempts(records.len(), grid.graph.cells()) {
+        check()?;
         seed = multiplier(from + number);
-        settled = grid.settled(seed);
-        peeled = peeler.peel(&settled.graph, seed, records)?;
+        seeded = grid.seeded(seed);
+        peeled = peeler.peel(&seeded.graph, seed, records)?;
         if peeled == records.len() {
             break;
         }
     }
-    let grid = settled;
-    for (cell, [digest, value]) in peeler.owners() {
-        let place = grid.place(seed, 0, *digest);
-        let own = place.cells.iter().position(|other| *other == cell).expect("one of its cells");
-        cells.write(&grid, part, &place, own, *value);
+    let grid = seeded;
+    let mut owners = peeler.owners();
+    for _ in (0..records.len()).step_by(CHECKED) {
+        check()?;
+        for (cell, [digest, value]) in owners.by_ref().take(CHECKED) {
+            let place = grid.place(seed, 0, *digest);
+            let own = place.cells.iter().position(|other| *other == cell);
+            cells.write(&grid, part, &place, own.expect("one of its cells"), *value);
+        }
     }
-    // What could not be peeled has no cell, even if by chance it seems to; the others are asked.
+    // Records that could not be peeled have no cell, even if the cells return their value by chance.
+    // All others are looked up.
     let core: Vec<Record<2>> = match peeled == records.len() {
         true => Vec::new(),
         false => peeler.core(&grid.graph, seed, records).copied().collect(),
     };
-    let unplaced = records.iter().filter(|record| {
-        let [digest, value] = **record;
-        core.binary_search(record).is_ok()
-            || !cells.agree(&grid, part, &grid.place(seed, 0, digest), value)
-    });
-    let unplaced = unplaced.copied().collect();
+    let mut unplaced = Vec::new();
+    for records in records.chunks(CHECKED) {
+        check()?;
+        unplaced.extend(records.iter().filter(|record| {
+            let [digest, value] = **record;
+            core.binary_search(record).is_ok()
+                || !cells.holds(&grid, part, &grid.place(seed, 0, digest), value)
+        }));
+    }
     Ok((seed, unplaced))
 }

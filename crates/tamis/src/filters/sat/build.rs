@@ -1,13 +1,12 @@
-//! Solving the blocks.
+//! Solves the blocks.
 //!
 //! A block is solved plane by plane. A plane that is not solved within its budget is tried with its
-//! other signs; if that fails as well, the whole block begins anew with another seed, and unless it is
-//! small with one per cent more entries. Budgets are flips and sweeps, never seconds: the same
-//! keys give the same bytes on any machine.
+//! other signs. If that fails as well, the whole block starts again with another seed and, unless it
+//! is small, with 1 % more entries. Budgets are counted in flips and sweeps, never in seconds, so the
+//! same keys give the same bytes on any machine.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tamis_bits::range::mix;
 use tamis_ksat::{Formula, GaveUp, Lean, Outcome, Settings, Watch, Why};
@@ -15,35 +14,37 @@ use tamis_ksat::{Formula, GaveUp, Lean, Outcome, Settings, Watch, Why};
 use super::clause::{Block, clause, holds, salt};
 use super::{Construction, SatShape};
 use crate::error::Error;
-use crate::gather::{Gathered, Record};
+use crate::gather::{Gathered, Record, run_jobs};
 use crate::options::{BuildOptions, Progress, Search};
 
-/// Seeds that a block may try.
+/// The most seeds that a block tries.
 pub(super) const SEEDS: u64 = 256;
-/// Up to so many keys a block tries [`SEEDS_A_SIZE`] seeds before it grows: that takes milliseconds,
-/// and of small formulas some have no solution by chance.
+/// Up to this many keys a block tries [`SEEDS_PER_SIZE`] seeds before it grows. That takes
+/// milliseconds, and some small formulas have no solution by chance.
 const SMALL: usize = 1 << 9;
-const SEEDS_A_SIZE: u64 = 16;
-/// Flips for each variable during which a walk of `single` leans away from earlier solutions, by an
-/// eighth of a doubling of the odds for each that it has too many. For 2^14 keys and k = 5 that makes a
-/// rate of 0.237; leaning twice as steeply 0.30, a tenth as long 0.27, not at all 0.31.
+const SEEDS_PER_SIZE: u64 = 16;
+/// Flips per variable during which a walk of `single` leans away from earlier solutions, by an eighth of
+/// a doubling of the odds for each surplus solution. For 2^14 keys and k = 5 that makes a rate of
+/// 0.237; leaning twice as steeply 0.30, a tenth as long 0.27, not at all 0.31.
 const LEANING: u64 = 3000;
+/// Records that are looked up between two checks.
+const CHECKED: usize = 1 << 12;
 
-/// What the solver takes for a literal.
-const BYTES_A_LITERAL: u64 = 30;
+/// Bytes that the solver takes per literal.
+const BYTES_PER_LITERAL: u64 = 30;
 
-/// A block that is solved.
+/// A solved block.
 #[derive(Debug)]
 pub(super) struct Solved {
     vars: u64,
     seed: u64,
-    /// Its entries, one after the other, and a word more.
+    /// The packed entries, and one more word.
     words: Vec<u64>,
-    denied: Vec<u64>,
+    rejected: Vec<u64>,
 }
 
 impl Solved {
-    /// Entries that it takes: none if it has no keys.
+    /// Returns the number of entries: 0 if the block has no keys.
     pub(super) fn entries(&self) -> u64 {
         if self.vars == 0 { 0 } else { self.vars + 1 }
     }
@@ -52,12 +53,12 @@ impl Solved {
         self.seed
     }
 
-    /// Digests that no seed would do for.
-    pub(super) fn into_denied(self) -> Vec<u64> {
-        self.denied
+    /// Returns the digests that no seed placed.
+    pub(super) fn into_rejected(self) -> Vec<u64> {
+        self.rejected
     }
 
-    /// Puts its entries behind `start` others.
+    /// Stores the entries from entry `start` on.
     pub(super) fn store(&self, planes: u64, start: u64, to: &mut [u64]) {
         let bit = start * planes;
         let (at, shift) = ((bit / 64) as usize, bit % 64);
@@ -71,13 +72,13 @@ impl Solved {
     }
 }
 
-/// A solution of a plane, and whether it took the other signs.
+/// A solution of a plane, and whether it uses the other signs.
 struct Plane {
     values: Vec<bool>,
     retried: bool,
 }
 
-/// Solves all blocks; `table` is there to be counted as memory.
+/// Solves all blocks. `table` only counts towards the memory limit.
 pub(super) fn solve(
     options: &BuildOptions<'_>,
     shape: &SatShape,
@@ -85,26 +86,27 @@ pub(super) fn solve(
     table: &mut [u64],
 ) -> Result<Vec<Solved>, Error> {
     let len = gathered.len();
-    // Blocks side by side as far as there are some, and else the planes of a block.
+    // Threads solve several blocks at a time, or the planes of one block if there are too few blocks.
     let outer = options.thread_count().min(gathered.groups(shape.block_bits));
-    let tally = Tally { options, shape, len, done: Mutex::default() };
+    let search = SearchProgress { options, shape, len, done: Mutex::default() };
     let threads = options.thread_count() / outer;
-    // A formula for each plane in hand, and its entries until all blocks are known.
-    let each = BYTES_A_LITERAL * u64::from(shape.k) * threads as u64;
+    // One formula per plane that is being solved, and the entries until all blocks are solved.
+    let formulas = BYTES_PER_LITERAL * u64::from(shape.k) * threads as u64;
     let entries = (shape.planes * shape.entries).div_ceil(8) / len + 1;
-    gathered.taking(each + entries).solve(
+    gathered.with_solver_bytes(formulas + entries).solve(
         &options.without_progress(),
         shape.block_bits,
         table,
         |number, records, _| {
-            let work = Work { shape, records, number: number as u64, threads, tally: &tally };
-            work.solve(len)
+            let number = number as u64;
+            let solver = BlockSolver { shape, records, number, threads, search: &search };
+            solver.solve(len)
         },
     )
 }
 
-/// How far all blocks are together.
-struct Tally<'a> {
+/// The progress of all blocks together.
+struct SearchProgress<'a> {
     options: &'a BuildOptions<'a>,
     shape: &'a SatShape,
     len: u64,
@@ -113,18 +115,24 @@ struct Tally<'a> {
 
 #[derive(Clone, Copy, Default)]
 struct Done {
-    /// Keys times planes.
+    /// Keys times solved planes.
     work: u64,
     planes: u64,
     reseeds: u64,
-    /// Entries beyond those of the shape.
+    /// Entries in addition to those of the shape.
     more: u64,
 }
 
-impl Tally<'_> {
-    /// Tells while nobody else does: numbers must not go back.
+impl SearchProgress<'_> {
+    /// Locks the counters. The progress callback may have panicked while they were locked. They are
+    /// valid then, and the panic reaches the caller once all threads have stopped.
+    fn lock(&self) -> MutexGuard<'_, Done> {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the counters and reports them while they are locked, so that reports are in order.
     fn add(&self, change: impl FnOnce(&mut Done)) {
-        let mut done = self.done.lock().expect("no thread panicked");
+        let mut done = self.lock();
         change(&mut done);
         let shape = SatShape { entries: self.shape.entries + done.more, ..self.shape.clone() };
         let search = Search {
@@ -137,8 +145,14 @@ impl Tally<'_> {
         self.options.report(Progress { placed, keys: self.len, search: Some(search) });
     }
 
+    /// Returns [`Error::Stopped`] if the build was cancelled or its time is up.
+    fn check(&self) -> Result<(), Error> {
+        let placed = self.lock().work / self.shape.planes;
+        self.options.check(placed, self.len)
+    }
+
     fn stopped(&self, why: Why) -> Error {
-        let done = *self.done.lock().expect("no thread panicked");
+        let done = *self.lock();
         let why = match why {
             Why::Cancelled => "the build was cancelled",
             _ => "the time limit was reached",
@@ -147,76 +161,80 @@ impl Tally<'_> {
     }
 }
 
-/// A block to solve.
-struct Work<'a> {
+/// Solves one block.
+struct BlockSolver<'a> {
     shape: &'a SatShape,
     records: &'a [Record<1>],
     number: u64,
     threads: usize,
-    tally: &'a Tally<'a>,
+    search: &'a SearchProgress<'a>,
 }
 
-impl Work<'_> {
+impl BlockSolver<'_> {
     fn solve(&self, len: u64) -> Result<Solved, Error> {
         let keys = self.records.len() as u64;
         if keys == 0 {
-            self.tally.add(|done| done.planes += self.shape.planes);
-            return Ok(Solved { vars: 0, seed: 0, words: Vec::new(), denied: Vec::new() });
+            self.search.add(|done| done.planes += self.shape.planes);
+            return Ok(Solved { vars: 0, seed: 0, words: Vec::new(), rejected: Vec::new() });
         }
         let share = (u128::from(self.shape.entries) * u128::from(keys) / u128::from(len)) as u64;
         let mut vars = share.saturating_sub(1).max(self.shape.construction.least(self.shape.k));
-        // Planes that are told of already: a block that begins anew does not go back.
-        let told = AtomicUsize::new(0);
+        // Planes that were reported: a block that starts again does not report them twice.
+        let reported = AtomicUsize::new(0);
         let planes = self.shape.planes as usize;
         let mut seed = 0;
         let solved = loop {
-            if let Some(solved) = self.attempt(vars, seed, &told)? {
+            if let Some(solved) = self.attempt(vars, seed, &reported)? {
                 break solved;
             }
             if seed + 1 == SEEDS {
-                // Hostile digests, if any, end here: who is denied is listed.
+                // Only hostile digests get here. The digests that the block rejects are listed.
                 let values = vec![false; vars as usize];
                 break (0..planes)
                     .map(|_| Plane { values: values.clone(), retried: false })
                     .collect();
             }
             seed += 1;
-            let grows = self.records.len() > SMALL || seed % SEEDS_A_SIZE == 0;
+            let grows = self.records.len() > SMALL || seed % SEEDS_PER_SIZE == 0;
             let more = if grows { (vars / 100).max(2) } else { 0 };
             vars += more;
-            self.tally.add(|done| {
+            self.search.add(|done| {
                 done.reseeds += 1;
                 done.more += more;
             });
         };
-        let words = self.pack(vars, &solved);
+        let words = self.pack(vars, &solved)?;
         let block = Block { first: 0, vars, salt: salt(seed) };
-        let digests = self.records.iter().map(|[digest]| *digest);
-        let denied = digests.filter(|digest| !holds(self.shape, &words, block, *digest)).collect();
-        self.tell(planes - told.into_inner());
-        Ok(Solved { vars, seed, words, denied })
+        let mut rejected = Vec::new();
+        for records in self.records.chunks(CHECKED) {
+            self.search.check()?;
+            let digests = records.iter().map(|[digest]| *digest);
+            rejected.extend(digests.filter(|digest| !holds(self.shape, &words, block, *digest)));
+        }
+        self.report_planes(planes - reported.into_inner());
+        Ok(Solved { vars, seed, words, rejected })
     }
 
-    /// So many planes more are solved.
-    fn tell(&self, planes: usize) {
-        self.tally.add(|done| {
+    /// Reports `planes` more solved planes.
+    fn report_planes(&self, planes: usize) {
+        self.search.add(|done| {
             done.planes += planes as u64;
             done.work += self.records.len() as u64 * planes as u64;
         });
     }
 
-    /// All planes with one seed, or none.
+    /// Solves all planes with one seed. Returns `None` if one of them has no solution.
     fn attempt(
         &self,
         vars: u64,
         seed: u64,
-        told: &AtomicUsize,
+        reported: &AtomicUsize,
     ) -> Result<Option<Vec<Plane>>, Error> {
         let done = AtomicUsize::new(0);
-        let tell = || {
+        let report = || {
             let now = done.fetch_add(1, Ordering::Relaxed) + 1;
-            if told.fetch_max(now, Ordering::Relaxed) < now {
-                self.tell(1);
+            if reported.fetch_max(now, Ordering::Relaxed) < now {
+                self.report_planes(1);
             }
         };
         match self.shape.construction {
@@ -225,7 +243,7 @@ impl Work<'_> {
                     let formula = self.formula(vars, seed, plane, retried)?;
                     let settings = self.settings(&formula, seed, plane, retried);
                     if let Some(values) = self.search(&formula, &settings)? {
-                        tell();
+                        report();
                         return Ok(Some(Plane { values, retried }));
                     }
                 }
@@ -236,20 +254,25 @@ impl Work<'_> {
                 self.each_plane(|plane| {
                     let settings = self.settings(&formula, seed, plane, false);
                     let values = self.search(&formula, &settings)?;
-                    tell();
+                    report();
                     Ok(values.map(|values| Plane { values, retried: false }))
                 })
             }
-            Construction::Single => self.unlike(vars, seed, &tell),
+            Construction::Single => self.solve_diverse(vars, seed, &report),
         }
     }
 
-    /// Solutions of one formula, each led away from those before it: it begins where most of them
-    /// are not, and leans that way.
-    fn unlike(&self, vars: u64, seed: u64, tell: &dyn Fn()) -> Result<Option<Vec<Plane>>, Error> {
+    /// Finds diverse solutions of one formula. Each search starts where most earlier solutions are not,
+    /// and leans that way.
+    fn solve_diverse(
+        &self,
+        vars: u64,
+        seed: u64,
+        report: &dyn Fn(),
+    ) -> Result<Option<Vec<Plane>>, Error> {
         let formula = self.formula(vars, seed, 0, false)?;
         let mut found: Vec<Plane> = Vec::new();
-        // Of each variable in how many more of them it is true than false.
+        // For each variable, how many more solutions have it true than false.
         let mut surplus = vec![0i32; vars as usize];
         for plane in 0..self.shape.planes as usize {
             let mut settings = self.settings(&formula, seed, plane, false);
@@ -268,7 +291,7 @@ impl Work<'_> {
                 *surplus += if *value { 1 } else { -1 };
             }
             found.push(Plane { values, retried: false });
-            tell();
+            report();
         }
         Ok(Some(found))
     }
@@ -307,7 +330,7 @@ impl Work<'_> {
         Settings {
             seed: mix(number ^ mix(self.number)),
             flips: vars * (200 + 20 * vars).min(20_000),
-            // Surveys have nothing to tell of few variables.
+            // Survey propagation does not help with few variables.
             sweeps: if vars < 200 { 0 } else { (20 * vars).min(20_000) },
             ..Settings::default()
         }
@@ -318,7 +341,7 @@ impl Work<'_> {
         formula: &Formula,
         settings: &Settings<'_>,
     ) -> Result<Option<Vec<bool>>, Error> {
-        let options = self.tally.options;
+        let options = self.search.options;
         let watch = Watch {
             deadline: options.get_deadline(),
             cancel: options.get_cancel(),
@@ -327,60 +350,41 @@ impl Work<'_> {
         match tamis_ksat::solve(formula, settings, &watch) {
             Outcome::Solved(solution) => Ok(Some(solution.assignment)),
             Outcome::GaveUp(GaveUp { why: Why::Budget, .. }) => Ok(None),
-            Outcome::GaveUp(GaveUp { why, .. }) => Err(self.tally.stopped(why)),
+            Outcome::GaveUp(GaveUp { why, .. }) => Err(self.search.stopped(why)),
         }
     }
 
-    /// Every plane by `solve`, on this block's threads; none if one of them has no solution.
+    /// Solves every plane on the threads of this block. Returns `None` if one has no solution.
     fn each_plane(
         &self,
         solve: impl Fn(usize) -> Result<Option<Plane>, Error> + Sync,
     ) -> Result<Option<Vec<Plane>>, Error> {
         let planes = self.shape.planes as usize;
-        let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let found: Mutex<Vec<Option<Plane>>> = Mutex::new((0..planes).map(|_| None).collect());
-        let failure = Mutex::new(None);
-        let run = || {
-            while !failed.load(Ordering::Relaxed) {
-                let plane = next.fetch_add(1, Ordering::Relaxed);
-                if plane >= planes {
-                    break;
-                }
-                match solve(plane) {
-                    Ok(Some(solved)) => {
-                        found.lock().expect("no thread panicked")[plane] = Some(solved);
-                    }
-                    Ok(None) => failed.store(true, Ordering::Relaxed),
-                    Err(error) => {
-                        failed.store(true, Ordering::Relaxed);
-                        failure.lock().expect("no thread panicked").get_or_insert(error);
-                    }
-                }
-            }
-        };
-        thread::scope(|scope| {
-            for _ in 1..self.threads.min(planes) {
-                scope.spawn(run);
-            }
-            run();
+        let mut found: Vec<Option<Plane>> = (0..planes).map(|_| None).collect();
+        // `Err(None)` states that a plane has no solution, and stops the others.
+        let solved = run_jobs(self.threads, found.iter_mut().enumerate(), |(), (plane, slot)| {
+            *slot = Some(solve(plane).map_err(Some)?.ok_or(None)?);
+            Ok(())
         });
-        match failure.into_inner().expect("no thread panicked") {
-            Some(error) => Err(error),
-            None => Ok(found.into_inner().expect("no thread panicked").into_iter().collect()),
+        match solved {
+            Err(Some(error)) => Err(error),
+            Err(None) => Ok(None),
+            Ok(()) => Ok(found.into_iter().collect()),
         }
     }
 
-    /// The entries: of each variable its values, and then which planes took other signs.
-    fn pack(&self, vars: u64, solved: &[Plane]) -> Vec<u64> {
+    /// Packs the entries: the values of each variable, and then which planes use their other signs.
+    fn pack(&self, vars: u64, solved: &[Plane]) -> Result<Vec<u64>, Error> {
         let planes = solved.len();
         let bits = (vars as usize + 1) * planes;
         let mut words = vec![0u64; bits.div_ceil(64) + 1];
         for (plane, Plane { values, retried }) in solved.iter().enumerate() {
+            self.search.check()?;
             for (at, value) in values.iter().chain([retried]).enumerate() {
                 let bit = at * planes + plane;
                 words[bit / 64] |= u64::from(*value) << (bit % 64);
             }
         }
-        words
+        Ok(words)
     }
 }

@@ -1,45 +1,45 @@
-//! From digests to clauses, and whether the entries satisfy them.
+//! Derives clauses from digests, and evaluates them on the entries.
 
 use tamis_bits::range::{mix, scale};
 use tamis_bits::unaligned;
 
 use super::{Construction, SatShape};
 
-/// Planes that are looked at together: six bytes, so that they begin at the same bit of a byte
-/// as the entry does, and a word from that byte holds them all.
+/// Planes that are evaluated together: six bytes, so that they start at the same bit of a byte as the
+/// entry does, and a word from that byte holds them all.
 const CHUNK: usize = 48;
-/// The most literals.
+/// The most literals of a clause.
 const MOST: usize = 7;
-/// Draws before positions that will not differ are taken as they are: only a forged file gets there.
+/// Draws until positions that are not distinct are accepted. Only a hostile file gets there.
 const NONCES: u64 = 256;
 
-/// Where a block's entries are.
+/// The entries of a block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Block {
-    /// The bit of the table that its first entry begins at.
+    /// The bit of the table at which the first entry starts.
     pub(super) first: usize,
-    /// Variables; behind them is one more entry, with the planes that took other signs.
+    /// The number of variables. One more entry after them marks the planes that use their other signs.
     pub(super) vars: u64,
-    /// What is added to its digests.
+    /// A number that is added to the digests.
     pub(super) salt: u64,
 }
 
-/// What a block with this seed adds to its digests.
+/// Returns the number that a block with this seed adds to its digests.
 #[inline(always)]
 pub(super) fn salt(seed: u64) -> u64 {
     seed.wrapping_mul(0xd1b5_4a32_d192_ed03)
 }
 
-/// 64 bits for a literal of the sliced construction: the position from the high ones, signs from the
-/// low [`CHUNK`]. Both halves of a product, folded: the digest is a hash already, and a full mix for
-/// each literal would double the time of a query.
+/// Returns 64 bits for a literal of the sliced construction: the position from the high bits, signs from
+/// the low [`CHUNK`] bits. The two halves of a product are folded, because the digest is already a hash
+/// and a full mix per literal would double the time of a query.
 #[inline(always)]
 fn fold(base: u64, literal: usize) -> u64 {
     let product = u128::from(base ^ FACTORS[(literal + 1) % MOST]) * u128::from(FACTORS[literal]);
     (product >> 64) as u64 ^ product as u64
 }
 
-/// Odd, and otherwise of no meaning.
+/// Arbitrary odd numbers.
 const FACTORS: [u64; MOST] = [
     0xa076_1d64_78bd_642f,
     0xe703_7ed1_a0b4_28db,
@@ -50,13 +50,14 @@ const FACTORS: [u64; MOST] = [
     0xd6e8_feb8_6659_fd93,
 ];
 
-/// 64 bits for each lane of the others: the position from the high ones, the sign is the lowest.
+/// Returns 64 bits per lane for the other constructions: the position from the high bits, and the sign
+/// in the lowest.
 #[inline(always)]
 fn draw(base: u64, lane: u64) -> u64 {
     mix(base.wrapping_add((lane + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
 }
 
-/// The signs of a literal in a chunk of planes, from its draw.
+/// Returns the signs of a literal in a chunk of planes, from its draw.
 #[inline(always)]
 fn signs(draw: u64, chunk: usize) -> u64 {
     match chunk as u64 {
@@ -65,33 +66,33 @@ fn signs(draw: u64, chunk: usize) -> u64 {
     }
 }
 
-/// The signs of planes that are marked in `retried` replaced by their second choice: the XOR with
-/// another bit of the word. The bits of one chunk stay independent whichever planes are marked, of the
-/// others too: a sum of some has none of the 48 left only if a step of 29 leads from each of them to
-/// another, which goes round all 64.
+/// Replaces the signs of the planes marked in `retried` by their second choice: the XOR with another
+/// bit of the word. The bits of one chunk stay independent for any set of marked planes: a sum of some
+/// has none of the 48 bits left only if a step of 29 leads from each of them to another one, and these
+/// steps go through all 64 bits.
 #[inline(always)]
 pub(super) fn chosen(signs: u64, retried: u64) -> u64 {
     signs ^ (signs.rotate_right(29) & retried)
 }
 
-/// The planes from this bit on, at least [`CHUNK`] of them.
+/// Reads the planes from this bit on, at least [`CHUNK`] of them.
 #[inline(always)]
 fn read(words: &[u64], bit: usize) -> u64 {
     u64::from_le_bytes(unaligned::read(words, bit / 8)) >> (bit % 8)
 }
 
-/// As many ones as there are planes in the chunk that begins with this one.
+/// Returns a mask of the planes in the chunk that starts with plane `from`.
 #[inline(always)]
 fn all_of(planes: usize, from: usize) -> u64 {
     !0 >> (64 - (planes - from).min(CHUNK))
 }
 
-/// What a query of the sliced construction goes by.
+/// The positions and signs of a query of the sliced construction.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Probe<const K: usize> {
     draws: [u64; K],
     bits: [usize; K],
-    /// Where the retries are; `None` in a block without keys.
+    /// The bit of the retries, or `None` in a block without keys.
     retries: Option<usize>,
 }
 
@@ -111,7 +112,7 @@ impl<const K: usize> Probe<K> {
         Self { draws, bits, retries: (block.vars > 0).then_some(retries) }
     }
 
-    /// The bits that its entries begin at.
+    /// Returns the bits at which the entries start.
     #[inline(always)]
     pub(super) fn entries(&self) -> [usize; K] {
         self.bits
@@ -125,7 +126,7 @@ impl<const K: usize> Probe<K> {
             let all = all_of(planes, from);
             let retried = read(words, retries + from) & all;
             let mut any = 0;
-            // Most blocks have none.
+            // Most blocks have no retried planes.
             if retried == 0 {
                 for (draw, bit) in self.draws.iter().zip(self.bits) {
                     any |= read(words, bit + from) ^ signs(*draw, chunk);
@@ -137,7 +138,7 @@ impl<const K: usize> Probe<K> {
             }
             !any & all == 0
         };
-        // Where there is one chunk, no branch depends on the answer.
+        // With one chunk no branch depends on the result.
         if planes <= CHUNK {
             return chunk_holds(0);
         }
@@ -145,10 +146,10 @@ impl<const K: usize> Probe<K> {
     }
 }
 
-/// Literals with positions that differ.
+/// Literals with distinct positions.
 type Literals = [(u64, bool); MOST];
 
-/// Algorithm 3 of the paper: literals from `first` lane on, drawn until no two are of one variable.
+/// Draws literals from lane `first` on until no two have the same variable: Algorithm 3 of the paper.
 #[inline]
 fn literals(base: u64, first: u64, k: usize, vars: u64) -> Literals {
     let mut literals = [(0, false); MOST];
@@ -165,13 +166,13 @@ fn literals(base: u64, first: u64, k: usize, vars: u64) -> Literals {
     literals
 }
 
-/// The first lane of a plane's clause.
+/// Returns the first lane of a plane's clause.
 #[inline(always)]
 fn lane(plane: usize, retried: bool) -> u64 {
     (plane as u64 * 2 + u64::from(retried)) * 8
 }
 
-/// Whether the block satisfies all clauses of a digest.
+/// Returns whether the block satisfies all clauses of a digest.
 #[inline(always)]
 pub(super) fn holds(shape: &SatShape, words: &[u64], block: Block, digest: u64) -> bool {
     let planes = shape.planes as usize;
@@ -182,7 +183,7 @@ pub(super) fn holds(shape: &SatShape, words: &[u64], block: Block, digest: u64) 
     }
 }
 
-/// The less usual ones, out of the way of the others.
+/// Does the same for rarely used shapes, in a function of its own.
 #[inline(never)]
 fn holds_otherwise(shape: &SatShape, words: &[u64], block: Block, digest: u64) -> bool {
     let planes = shape.planes as usize;
@@ -201,7 +202,7 @@ fn holds_otherwise(shape: &SatShape, words: &[u64], block: Block, digest: u64) -
     }
 }
 
-/// A clause of its own in every plane.
+/// Evaluates `multi`, which has another clause in every plane.
 fn holds_multi(k: usize, planes: usize, words: &[u64], block: Block, digest: u64) -> bool {
     let base = digest.wrapping_add(block.salt);
     let retries = block.first + block.vars as usize * planes;
@@ -215,7 +216,8 @@ fn holds_multi(k: usize, planes: usize, words: &[u64], block: Block, digest: u64
     })
 }
 
-/// One clause for all planes; `sound` says of each plane whether some and whether all literals hold.
+/// Evaluates one clause in all planes. `sound` maps whether any and whether all literals hold, per plane,
+/// to whether the clause holds.
 #[inline(always)]
 fn holds_single(
     k: usize,
@@ -237,7 +239,7 @@ fn holds_single(
     })
 }
 
-/// The clause of a digest in a plane, as the solver numbers variables and negates them.
+/// Returns the clause of a digest in a plane, with variables and negations as the solver numbers them.
 pub(super) fn clause(
     shape: &SatShape,
     vars: u64,

@@ -1,53 +1,54 @@
-//! The SAT filter: every key is a clause of a formula, and the filter is a solution of it.
+//! The SAT filter: every key is a clause of a formula, and the filter is a solution of the formula.
 //!
 //! ```text
-//!  digest ──► its leading bits ──► block ──► where its entries begin, and its seed
+//!  digest ──► its leading bits ──► block ──► where its entries start, and its seed
 //!         ──► k positions, and for each of them s signs
 //!
-//!  block   │ entry 0 │ entry 1 │ …  │ entry n-1 │ retries │      s bits an entry: a bit a plane
+//!  block   │ entry 0 │ entry 1 │ …  │ entry n-1 │ retries │      s bits per entry: one per plane
 //!               ▲         ▲               ▲
 //!               └─────────┴── XOR signs ──┘
 //!                 OR of the k words = s ones, for every member
 //! ```
 //!
 //! An entry is a variable with its values in s formulas, the *planes*. In each plane a key is a
-//! clause: one of its k literals must be true. A literal is false for a stranger with chance 1/2, a
-//! clause with 2^-k, so a stranger passes all planes with chance (1 - 2^-k)^s: exactly, at any load,
-//! since its signs are independent of all else. What can be saved is room: the more clauses a
-//! solver can satisfy with n variables, the fewer bits a key takes.
+//! clause: one of its k literals must be true. For a non-member a literal is false with probability 1/2
+//! and a clause with 2^-k, so it passes all planes with probability (1 - 2^-k)^s. That is exact at any
+//! load, because its signs are independent of everything else. The solver saves memory: the more
+//! clauses it can satisfy with n variables, the fewer bits a key takes.
 //!
 //! | figure | |
 //! | --- | --- |
-//! | bits a key | log2(1/rate) / E, with the efficiency E a matter of patience: usual is 0.75, a Bloom filter has 0.69 |
+//! | bits per key | log2(1/rate) / E, where the efficiency E depends on the time spent: the default is 0.75, a Bloom filter has 0.69 |
 //! | cache lines | up to k for s <= 512 / k, and the directory, which stays in the cache |
-//! | building | for a rate of 1/4 and E = 0.75 about 5 µs a key with k = 4; E = 0.85 takes eight times as long |
+//! | building | for a rate of 1/4 and E = 0.75 about 5 µs per key with k = 4; E = 0.85 takes eight times as long |
 //! | failure | none: a plane without a solution tries other signs, a block other positions and then more entries |
 //!
-//! *Efficiency* is log2(1/rate) · keys / bits. It ends at the threshold of random k-SAT, past which
-//! formulas have no solution: 0.822, 0.925, 0.967, 0.985 and 0.993 for k of 3 to 7. Where solvers
-//! give up is some per cent before. The filter states what it came to, not what was asked for.
+//! *Efficiency* is log2(1/rate) · keys / bits. Its limit is the threshold of random k-SAT, past which
+//! formulas have no solution: 0.822, 0.925, 0.967, 0.985 and 0.993 for k of 3 to 7. Solvers give up a
+//! few per cent before it. The filter states the efficiency that it reached, not the one requested.
 //!
 //! There are four constructions:
 //!
-//! * `sliced`, the usual one, as drawn: one set of positions a key, and signs for each plane. A
-//!   query takes k reads.
+//! * `sliced`, the default, as drawn: one set of positions per key, and signs for each plane. A query
+//!   takes k reads.
 //! * `multi`, the paper's *multi-instance*: positions and signs for each plane. A query takes up to
 //!   k · s reads.
-//! * `single`, the paper's *single-instance*: one formula, and s solutions of it that are as unlike as
-//!   can be found. They are not independent, so the rate is not known before: the filter is asked
-//!   for a million strangers when it is built, and states what share of them passed.
+//! * `single`, the paper's *single-instance*: one formula, and s solutions of it that are as diverse as
+//!   can be found. They are not independent, so the rate is not known in advance: the build looks up
+//!   2^20 non-members, and the filter states what share of them passed.
 //! * `nae`: the same with *not all equal* clauses, which the complement of a solution satisfies as
-//!   well; s is half as large, and solutions are nearly independent. Stated as for `single`.
+//!   well. s is half as large, and solutions are nearly independent. The rate is measured as for
+//!   `single`.
 //!
-//! Nothing can be added or removed. [`binary_fuse`](super::binary_fuse) and [`ribbon`](super::ribbon) are smaller and
-//! are built a hundred times as fast: this is for who wants to see how far random k-SAT carries.
+//! Keys cannot be added or removed. [`binary_fuse`](super::binary_fuse) and [`ribbon`](super::ribbon)
+//! are smaller and are built a hundred times as fast. This filter shows how far random k-SAT goes.
 //!
 //! Weaver, Ray, Marek, Mayer and Walker, *Satisfiability-based Set Membership Filters*, 2014.
-//! Differences: `sliced` is not in the paper. Keys are split into blocks, for `sliced` of 2^14 to 2^15 keys (twice as
-//! many for k = 6, four times for k = 7) and for the others of 2^17 to 2^18, so that the time is linear in the keys. The solver
-//! is our own. Positions of one key may be equal in `sliced`, where that does not change the rate;
-//! the others draw until they differ, as in Algorithm 3. A Hamming distance is not asked for: solutions
-//! of `single` are led away from the earlier ones.
+//! Differences: `sliced` is not in the paper. Keys are split into blocks, for `sliced` of 2^14 to 2^15
+//! keys (twice as many for k = 6, four times for k = 7) and for the others of 2^17 to 2^18, so that the
+//! time is linear in the keys. The solver is our own. Positions of one key may be equal in `sliced`,
+//! where that does not change the rate; the others draw until they differ, as in Algorithm 3. No
+//! Hamming distance is required: searches of `single` are led away from the earlier solutions.
 
 mod build;
 mod clause;
@@ -72,28 +73,30 @@ use clause::{Block, Probe};
 const TABLE: Name = Name::new("table");
 const EXTRA: Name = Name::new("extra");
 
-/// More planes than any rate of 2^-16 takes.
+/// A limit that no rate of 2^-16 reaches.
 const MAX_PLANES: u64 = 2048;
 const MAX_BLOCK_BITS: u32 = 32;
 /// A directory word has 48 bits for a block's first entry.
 const START: u64 = (1 << 48) - 1;
-/// Strangers that a filter is asked for whose rate is not known before.
+/// Non-members that the build looks up if the rate is not known in advance.
 const SAMPLE: u64 = 1 << 20;
-/// Keys of a batch whose entries are asked for before the first is looked at.
+/// Non-members of the sample that are looked up between two checks.
+const CHECKED: u64 = 1 << 14;
+/// Keys of a batch whose entries are prefetched before the first one is read.
 const BATCH: usize = 32;
-/// Bytes of a table that is at hand anyway.
-const NEAR: usize = 1 << 19;
+/// Bytes of a table that stays in the cache, where prefetching only takes time.
+const CACHED: usize = 1 << 19;
 
-/// How keys become clauses.
+/// How the clauses of a key are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Construction {
-    /// Positions for all planes, signs for each.
+    /// The same positions in all planes, other signs in each.
     Sliced,
-    /// Positions and signs for each plane.
+    /// Other positions and signs in each plane.
     Multi,
-    /// Positions and signs for all planes.
+    /// The same positions and signs in all planes.
     Single,
-    /// The same with clauses whose literals must not all be equal.
+    /// As `Single`, with clauses whose literals must not all be equal.
     Nae,
 }
 
@@ -101,28 +104,28 @@ impl Construction {
     const ALL: [Self; 4] = [Self::Sliced, Self::Multi, Self::Single, Self::Nae];
     const NAMES: [&str; 4] = ["sliced", "multi", "single", "nae"];
 
-    /// The share of strangers that one plane stops.
-    fn stopped(self, k: u32) -> f64 {
+    /// Returns the share of non-members that one plane rejects.
+    fn rejected(self, k: u32) -> f64 {
         (if self == Self::Nae { 2.0 } else { 1.0 }) * (-f64::from(k)).exp2()
     }
 
-    /// What one plane tells of a key, in bits.
+    /// Returns the information that one plane holds about a key, in bits.
     fn bits(self, k: u32) -> f64 {
-        -(1.0 - self.stopped(k)).log2()
+        -(1.0 - self.rejected(k)).log2()
     }
 
-    /// Whether the rate follows from the shape.
+    /// Returns whether the rate follows from the shape.
     fn is_exact(self) -> bool {
         matches!(self, Self::Sliced | Self::Multi)
     }
 
-    /// Variables that a key's positions are drawn from, at least.
+    /// Returns the least number of variables from which a key's positions are drawn.
     fn least(self, k: u32) -> u64 {
         if self == Self::Sliced { 1 } else { 2 * u64::from(k) }
     }
 
-    /// Binary logarithm of the keys of a block, up to twice as many. With too few the formulas are
-    /// so small that many have no solution, with too many a thread has long to work on one.
+    /// Returns the binary logarithm of the least keys of a block; the most are twice as many. With too
+    /// few keys many formulas have no solution, with too many a thread works long on one.
     fn block_bits(self, k: u32) -> u32 {
         match self {
             Self::Sliced => 14 + k.saturating_sub(5),
@@ -131,17 +134,17 @@ impl Construction {
     }
 }
 
-const K: Setting = Setting::new("k", "3 to 7, literals a clause; usual is 4");
+const K: Setting = Setting::new("k", "3 to 7: literals per clause; default 4");
 const CONSTRUCTION: Setting =
-    Setting::new("construction", "sliced, multi, single or nae; usual is sliced");
+    Setting::new("construction", "sliced, multi, single or nae; default sliced");
 const EFFICIENCY: Setting = Setting::new(
     "efficiency",
-    "0.01 to a little below 0.822, 0.925, 0.967, 0.985, 0.993 for k of 3 to 7; usual is 0.75",
+    "0.01 to a little below 0.822, 0.925, 0.967, 0.985, 0.993 for k of 3 to 7; default 0.75",
 );
-const USUAL_EFFICIENCY: f64 = 0.75;
+const DEFAULT_EFFICIENCY: f64 = 0.75;
 
-/// Where random formulas cease to have solutions, as an efficiency, and what to say to who asks for
-/// more: for k of 3 to 7, and again for *not all equal* clauses.
+/// The efficiency past which random formulas have no solution, and the text of the error for higher
+/// ones: for k of 3 to 7, and again for *not all equal* clauses.
 const THRESHOLDS: [(f64, &str); 10] = [
     (0.822, "0.01 to less than 0.822, past which clauses of 3 literals have no solution"),
     (0.925, "0.01 to less than 0.925, past which clauses of 4 literals have no solution"),
@@ -155,24 +158,27 @@ const THRESHOLDS: [(f64, &str); 10] = [
     (0.994, "0.01 to less than 0.994, past which nae clauses of 7 literals have no solution"),
 ];
 
-/// Planes, and entries in blocks.
+/// The shape: planes, and entries in blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SatShape {
     construction: Construction,
     k: u32,
     planes: u64,
     keys: u64,
-    /// There are `2^block_bits` blocks.
+    /// The number of blocks is `2^block_bits`.
     block_bits: u32,
     /// Entries of all blocks.
     entries: u64,
-    /// Of a million strangers so many passed; 0 where the rate follows from the above.
+    /// The non-members among [`SAMPLE`] that passed; 0 if the rate follows from the other fields.
     passed: u64,
 }
 
 impl SatShape {
-    /// A shape by hand: this construction, so many literals a clause, so many planes, made for this
-    /// many keys. At or past the threshold an efficiency is [`Error::Setting`].
+    /// Returns the shape for `keys` keys with `k` literals per clause, 3 to 7, and `planes` planes.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if `k` or `efficiency` is out of range, [`Error::Limit`] if `planes` or `keys`
+    /// is.
     pub fn new(
         construction: Construction,
         k: u32,
@@ -205,41 +211,42 @@ impl SatShape {
         Ok(Self { construction, k, planes, keys, block_bits, entries, passed: 0 })
     }
 
-    /// How its keys become clauses.
+    /// Returns how the clauses of a key are chosen.
     pub fn construction(&self) -> Construction {
         self.construction
     }
 
-    /// Literals of a clause.
+    /// Returns the literals of a clause.
     pub fn k(&self) -> u32 {
         self.k
     }
 
-    /// Planes.
+    /// Returns the number of planes.
     pub fn planes(&self) -> u64 {
         self.planes
     }
 
-    /// log2(1/rate) · keys / bits, all of its memory counted.
+    /// Returns log2(1/rate) · keys / bits, with all memory counted.
     pub fn efficiency(&self) -> f64 {
         let figures = self.figures();
         -figures.fpr.log2() / figures.bits_per_key()
     }
 
-    /// Words before the entries: where each block begins, and where the last one ends.
+    /// Returns the words before the entries: the start of each block, and the end of the last one.
     fn directory(&self) -> u64 {
         (1 << self.block_bits) + 1
     }
 
-    /// Entries are read as a word from the byte that they begin in: there is one more at the end.
+    /// Returns the words of the table. Entries are read as a word that starts at their first byte, so
+    /// there is one more word at the end.
     fn words(&self) -> u64 {
         self.directory() + (self.entries * self.planes).div_ceil(64) + 1
     }
 }
 
-/// Variables on top of those that the efficiency allows, without which small formulas would too
-/// often have no solution: at the usual efficiency some planes in a hundred, at the worst, take their
-/// other signs. From a thousand on there are none.
+/// Returns the variables in addition to those of the efficiency. Without them small formulas would too
+/// often have no solution: at the default efficiency, a few planes in a hundred use their other signs at
+/// worst. From 1000 variables on it is 0.
 fn spare(k: u32, vars: f64) -> f64 {
     let (least, more) = if k == 3 { (1.5, 0.6) } else { (1.0, 0.4) };
     (least + more * vars.cbrt()) * (1.0 - vars / 1000.0).max(0.0)
@@ -252,11 +259,11 @@ impl Shape for SatShape {
         let chosen = settings.choice(&CONSTRUCTION, &Construction::NAMES)?;
         let construction = Construction::ALL[chosen.unwrap_or(0)];
         let k = settings.number(&K, |k| (3..=7).contains(&k))?.unwrap_or(4) as u32;
-        let efficiency = settings.real(&EFFICIENCY)?.unwrap_or(USUAL_EFFICIENCY);
-        // A hair less than the quotient: a rate of s planes itself takes s planes.
+        let efficiency = settings.real(&EFFICIENCY)?.unwrap_or(DEFAULT_EFFICIENCY);
+        // Rounding errors must not make the rate of s planes itself take s + 1 planes.
         let planes = (-fpr.log2() / construction.bits(k) - 1e-9).ceil().max(1.0);
         if planes > MAX_PLANES as f64 {
-            return Err(Error::Infeasible { why: "that takes more than 2048 planes" });
+            return Err(Error::Infeasible { why: "the rate needs more than 2048 planes" });
         }
         Self::new(construction, k, planes as u64, efficiency, keys)
     }
@@ -279,7 +286,7 @@ impl Shape for SatShape {
     fn fpr_at(&self, keys: u64) -> f64 {
         match self.passed {
             _ if keys == 0 => 0.0,
-            0 => (1.0 - self.construction.stopped(self.k)).powf(self.planes as f64),
+            0 => (1.0 - self.construction.rejected(self.k)).powf(self.planes as f64),
             passed => passed as f64 / SAMPLE as f64,
         }
     }
@@ -290,17 +297,17 @@ impl Shape for SatShape {
 pub struct Sat {
     shape: SatShape,
     len: u64,
-    /// The directory, and behind it the entries.
+    /// The directory, and after it the entries.
     table: Words,
-    /// Digests that the entries deny, in order.
+    /// Digests that the entries reject, sorted.
     extra: Words,
-    /// The first block, at hand where it is the only one.
+    /// The first block, cached for filters that have only one.
     first: Block,
     /// Whether the entries alone decide: there are keys, and none is listed.
     plain: bool,
 }
 
-/// Where the entries of a block are.
+/// Returns the entries of a block.
 #[inline(always)]
 fn locate(shape: &SatShape, table: &[u64], block: usize) -> Block {
     let (word, next) = (table[block], table[block + 1]);
@@ -317,7 +324,7 @@ impl Sat {
         Self { shape, len, table, extra, first, plain }
     }
 
-    /// That of a digest.
+    /// Returns the block of a digest.
     #[inline(always)]
     fn block(&self, digest: u64) -> Block {
         match self.shape.block_bits {
@@ -326,19 +333,20 @@ impl Sat {
         }
     }
 
-    /// What the entries say.
+    /// Returns whether the entries accept the digest.
     #[inline(always)]
-    fn ask(&self, digest: u64) -> bool {
+    fn contains_in_table(&self, digest: u64) -> bool {
         clause::holds(&self.shape, &self.table, self.block(digest), digest)
     }
 
+    /// Corrects the result of the table for filters that are empty or have listed digests.
     #[cold]
-    fn either(&self, found: bool, digest: u64) -> bool {
+    fn contains_listed(&self, found: bool, digest: u64) -> bool {
         self.len > 0 && (found || self.extra.binary_search(&digest).is_ok())
     }
 
-    /// As `contains_batch` for a table that is not at hand.
-    fn ask_each<const K: usize>(&self, keys: &[KeyHash], out: &mut [bool]) {
+    /// Looks up keys in a table that does not stay in the cache.
+    fn contains_batch_prefetched<const K: usize>(&self, keys: &[KeyHash], out: &mut [bool]) {
         let planes = self.shape.planes as usize;
         let mut probes = [Probe::<K>::default(); BATCH];
         for (keys, out) in keys.chunks(BATCH).zip(out.chunks_mut(BATCH)) {
@@ -358,35 +366,36 @@ impl Sat {
 impl Filter for Sat {
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
-        // Of two branches neither depends on the answer: a quarter of a rate of 1/4 would be guessed
-        // wrong.
-        if self.plain { self.ask(key.hi) } else { self.either(self.ask(key.hi), key.hi) }
+        // Neither branch depends on the result: at a rate of 1/4, a quarter of the branches would be
+        // mispredicted.
+        let found = self.contains_in_table(key.hi);
+        if self.plain { found } else { self.contains_listed(found, key.hi) }
     }
 
-    /// Keys with different digests.
+    /// Returns the number of distinct digests.
     fn len(&self) -> u64 {
         self.len
     }
 
     fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
-        assert!(out.len() >= keys.len(), "an answer for each key");
+        assert!(out.len() >= keys.len(), "`out` is shorter than `keys`");
         let out = &mut out[..keys.len()];
-        let far = self.table.len() * 8 > NEAR && self.shape.construction == Construction::Sliced;
+        let far = self.table.len() * 8 > CACHED && self.shape.construction == Construction::Sliced;
         match self.shape.k {
             _ if !far => {
                 for (key, out) in keys.iter().zip(&mut *out) {
-                    *out = self.ask(key.hi);
+                    *out = self.contains_in_table(key.hi);
                 }
             }
-            3 => self.ask_each::<3>(keys, out),
-            4 => self.ask_each::<4>(keys, out),
-            5 => self.ask_each::<5>(keys, out),
-            6 => self.ask_each::<6>(keys, out),
-            _ => self.ask_each::<7>(keys, out),
+            3 => self.contains_batch_prefetched::<3>(keys, out),
+            4 => self.contains_batch_prefetched::<4>(keys, out),
+            5 => self.contains_batch_prefetched::<5>(keys, out),
+            6 => self.contains_batch_prefetched::<6>(keys, out),
+            _ => self.contains_batch_prefetched::<7>(keys, out),
         }
         if !self.plain {
             for (key, out) in keys.iter().zip(out) {
-                *out = self.either(*out, key.hi);
+                *out = self.contains_listed(*out, key.hi);
             }
         }
     }
@@ -422,17 +431,22 @@ impl Build for Sat {
             let (directory, entries) = table.to_mut().split_at_mut(shape.directory() as usize);
             let mut start = 0;
             for (word, block) in directory.iter_mut().zip(&blocks) {
+                options.check(len, len)?;
                 *word = block.seed() << 48 | start;
                 block.store(shape.planes, start, entries);
                 start += block.entries();
             }
             directory[blocks.len()] = start;
-            extra = blocks.into_iter().flat_map(build::Solved::into_denied).collect();
+            extra = blocks.into_iter().flat_map(build::Solved::into_rejected).collect();
         }
         let mut filter = Self::new(shape, len, table, Words::copy_of(&extra)?);
         if len > 0 && !filter.shape.construction.is_exact() {
-            let strangers = (0..SAMPLE).map(|number| tamis_bits::range::mix(!number));
-            let passed = strangers.filter(|digest| filter.ask(*digest)).count() as u64;
+            let mut passed = 0;
+            for first in (0..SAMPLE).step_by(CHECKED as usize) {
+                options.check(len, len)?;
+                let sample = (first..first + CHECKED).map(|number| tamis_bits::range::mix(!number));
+                passed += sample.filter(|digest| filter.contains_in_table(*digest)).count() as u64;
+            }
             filter.shape.passed = passed.max(1);
         }
         Ok(filter)
@@ -460,19 +474,19 @@ impl Persist for Sat {
         let len = from.header().keys;
         let mut fields = from.shape()?;
         let construction = Construction::ALL[fields.next(1..=4, "construction")? as usize - 1];
-        let k = fields.next(3..=7, "literals a clause")? as u32;
-        let planes = fields.next(1..=MAX_PLANES, "planes")?;
-        let keys = fields.next(len..=MAX_KEYS, "keys it is made for")?;
-        let block_bits = fields.next(0..=MAX_BLOCK_BITS.into(), "blocks")? as u32;
-        let entries = fields.next(1..=START / planes, "entries")?;
+        let k = fields.next(3..=7, "literals per clause")? as u32;
+        let planes = fields.next(1..=MAX_PLANES, "number of planes")?;
+        let keys = fields.next(len..=MAX_KEYS, "capacity in keys")?;
+        let block_bits = fields.next(0..=MAX_BLOCK_BITS.into(), "bits of a block number")? as u32;
+        let entries = fields.next(1..=START / planes, "number of entries")?;
         let most = if construction.is_exact() || len == 0 { 0 } else { SAMPLE };
-        let passed = fields.next(most.min(1)..=most, "strangers that passed")?;
-        let listed = fields.next(0..=len, "listed digests")?;
+        let passed = fields.next(most.min(1)..=most, "non-members that passed")?;
+        let listed = fields.next(0..=len, "number of listed digests")?;
         fields.finish()?;
         let shape = SatShape { construction, k, planes, keys, block_bits, entries, passed };
         let table = from.words(TABLE, shape.words())?;
         let extra = from.words(EXTRA, listed)?;
-        // A query trusts the directory.
+        // Queries rely on the directory.
         let least = construction.least(k) + 1;
         let sound = table[..shape.directory() as usize].windows(2).all(|pair| {
             let entries = (pair[1] & START).checked_sub(pair[0] & START);
@@ -480,7 +494,7 @@ impl Persist for Sat {
         });
         let last = table[shape.directory() as usize - 1];
         if !sound || table[0] & START != 0 || last > entries {
-            return Err(from.corrupt("blocks that lie where no entries are").into());
+            return Err(from.corrupt("the directory points outside the entries").into());
         }
         Ok(Self::new(shape, len, table, extra))
     }
@@ -490,13 +504,13 @@ impl Persist for Sat {
         let (directory, entries) = self.table.split_at(self.shape.directory() as usize);
         let used = directory[directory.len() - 1] * self.shape.planes;
         if !tamis_bits::set::ends_at(entries, used) {
-            return corrupt("bits are set past the end");
+            return corrupt("bits are set past the last entry");
         }
         if directory.iter().any(|word| word >> 48 >= build::SEEDS) {
-            return corrupt("a seed that no block has");
+            return corrupt("the seed of a block is out of range");
         }
         if !self.extra.is_sorted_by(|a, b| a < b) {
-            return corrupt("the listed digests are not in order");
+            return corrupt("the listed digests are not sorted");
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
-//! Private invariants.
+//! Tests of private invariants.
 
 use std::sync::Mutex;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tamis_format::Limits;
@@ -25,17 +25,18 @@ fn build(shape: &SatShape, members: &[KeyHash]) -> Sat {
     filter.validate().unwrap();
     let mut out = vec![false; members.len()];
     filter.contains_batch(members, &mut out);
-    assert!(out.iter().all(|yes| *yes), "{shape:?}");
+    assert!(out.iter().all(|found| *found), "{shape:?}");
     assert!(members.iter().all(|key| filter.contains(*key)), "{shape:?}");
     filter
 }
 
-fn let_in(filter: &Sat, strangers: u64) -> f64 {
-    let strangers = hashes(99, 1 << 40..(1 << 40) + strangers);
-    strangers.iter().filter(|key| filter.contains(**key)).count() as f64 / strangers.len() as f64
+/// Returns the measured false positive rate.
+fn measured_rate(filter: &Sat, non_members: u64) -> f64 {
+    let keys = hashes(99, 1 << 40..(1 << 40) + non_members);
+    keys.iter().filter(|key| filter.contains(**key)).count() as f64 / keys.len() as f64
 }
 
-/// The bytes of a file, and that it reads as it was.
+/// Returns the bytes of a file, and checks that they read as the same filter.
 fn file(filter: Sat) -> Vec<u8> {
     let keyed = Keyed::new(KeyHasher::new(HashId::Fast, [1, 2]), filter);
     let mut bytes = Vec::new();
@@ -44,54 +45,54 @@ fn file(filter: Sat) -> Vec<u8> {
     bytes
 }
 
-/// What users are told is where the solver's table and the literature put it.
+/// The stated thresholds are those of the solver's table and of the literature.
 #[test]
 fn thresholds_are_those_of_random_formulas() {
     for k in 3..=7u32 {
         let clauses = tamis_ksat::threshold(k as usize).unwrap();
         let exact = clauses * Construction::Sliced.bits(k);
-        let (stated, told) = THRESHOLDS[k as usize - 3];
+        let (stated, text) = THRESHOLDS[k as usize - 3];
         assert!((exact - stated).abs() < 0.0006, "k = {k}: {exact}");
-        assert!(told.contains(&stated.to_string()) && told.contains(&format!("of {k}")));
+        assert!(text.contains(&stated.to_string()) && text.contains(&format!("of {k}")));
         // Coja-Oghlan and Panagiotou's 2^(k-1) ln 2 - ln 2 / 2 - 1/4 for large k; 2.1 at k = 3.
         let clauses = match k {
             3 => 2.1,
             _ => (f64::from(k) - 1.0).exp2() * 2f64.ln() - 2f64.ln() / 2.0 - 0.25,
         };
         let exact = clauses * Construction::Nae.bits(k);
-        let (stated, told) = THRESHOLDS[k as usize + 2];
+        let (stated, text) = THRESHOLDS[k as usize + 2];
         assert!((exact - stated).abs() < 0.0011, "nae, k = {k}: {exact}");
-        assert!(told.contains(&stated.to_string()) && told.contains(&format!("of {k}")));
+        assert!(text.contains(&stated.to_string()) && text.contains(&format!("of {k}")));
     }
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn settings_out_of_range_are_refused() {
     let fit = |settings: &[(&str, &str)]| {
         let mut all = Settings::default();
         settings.iter().for_each(|(name, value)| all.set(*name, *value));
         SatShape::fit_with(1000, 0.25, &all)
     };
     for refused in ["0.925", "0.93", "1", "7", "0", "-0.5", "NaN", "inf", "much"] {
-        let told = fit(&[("efficiency", refused)]).unwrap_err().to_string();
-        assert!(told.contains(refused) && told.contains("0.925"), "{told}");
+        let error = fit(&[("efficiency", refused)]).unwrap_err().to_string();
+        assert!(error.contains(refused) && error.contains("0.925"), "{error}");
     }
     assert!(fit(&[("efficiency", "0.92")]).is_ok());
     assert!(fit(&[("efficiency", "0.966"), ("k", "5")]).is_ok());
     assert!(fit(&[("efficiency", "0.967"), ("k", "5")]).is_err());
     assert!(fit(&[("efficiency", "0.95"), ("construction", "nae")]).is_ok());
     for k in ["2", "8", "x"] {
-        let told = fit(&[("k", k)]).unwrap_err().to_string();
-        assert!(told.contains("3 to 7"), "{told}");
+        let error = fit(&[("k", k)]).unwrap_err().to_string();
+        assert!(error.contains("3 to 7"), "{error}");
     }
-    let told = fit(&[("construction", "double")]).unwrap_err().to_string();
-    assert!(told.contains("sliced, multi, single or nae"), "{told}");
+    let error = fit(&[("construction", "double")]).unwrap_err().to_string();
+    assert!(error.contains("sliced, multi, single or nae"), "{error}");
 }
 
-/// Every construction has its members and states its rate, at sizes from one key on, and does not
-/// show how many threads there were.
+/// Every construction accepts its members and states its rate, from 1 key on. The bytes do not depend
+/// on the threads.
 #[test]
-fn constructions_state_what_they_let_in() {
+fn constructions_state_their_rate() {
     for construction in Construction::ALL {
         for (k, planes) in [(3, 3), (4, 22), (5, 60), (6, 9), (7, 120)] {
             for keys in [0, 1, 2, 10, 300, 1500] {
@@ -99,9 +100,9 @@ fn constructions_state_what_they_let_in() {
                 let filter = build(&shape, &hashes(1, 0..keys));
                 assert!(filter.extra.is_empty());
                 let stated = filter.shape.fpr_at(keys);
-                let (rate, asked) = (let_in(&filter, 40_000), 40_000.0);
-                // Both were counted where the rate is not exact.
-                let error = (stated * (1.0 / asked + 1.0 / SAMPLE as f64)).sqrt();
+                let (rate, tested) = (measured_rate(&filter, 40_000), 40_000.0);
+                // If the stated rate is not exact, it was measured too.
+                let error = (stated * (1.0 / tested + 1.0 / SAMPLE as f64)).sqrt();
                 let about = format!("{:?}: {rate}, not {stated}", filter.shape);
                 assert!((rate - stated).abs() < 5.0 * error + 5e-5, "{about}");
                 let exact = filter.shape.passed == 0;
@@ -121,21 +122,21 @@ fn constructions_state_what_they_let_in() {
     }
 }
 
-/// Solutions that are led away from each other let in fewer than some that were found anyhow, and
-/// those of `nae` clauses hardly more than independent ones.
+/// Diverse solutions have a lower rate than arbitrary ones. Those of `nae` clauses have hardly a higher
+/// rate than independent ones.
 #[test]
-fn solutions_of_one_formula_are_unlike() {
+fn solutions_of_one_formula_are_diverse() {
     let members = hashes(3, 0..8000);
     let shape = SatShape::new(Construction::Single, 5, 44, 0.75, 8000).unwrap();
     let (nominal, stated) = (shape.figures().fpr, build(&shape, &members).shape.figures().fpr);
-    // Without that it is 0.31.
+    // Without leaning it is 0.31.
     assert!(stated < 1.02 * nominal, "{stated}, {nominal}");
     let shape = SatShape::new(Construction::Nae, 4, 11, 0.75, 8000).unwrap();
     let (nominal, stated) = (shape.figures().fpr, build(&shape, &members).shape.figures().fpr);
     assert!((stated / nominal - 1.0).abs() < 0.03, "{stated}, {nominal}");
 }
 
-/// Several blocks, at the efficiency that was asked for.
+/// Several blocks reach the requested efficiency.
 #[test]
 fn blocks_share_the_entries() {
     for (k, efficiency) in [(3, 0.7), (4, 0.75), (5, 0.75)] {
@@ -154,10 +155,10 @@ fn blocks_share_the_entries() {
     }
 }
 
-/// Too tight for some planes: they take other signs, blocks take other seeds and more entries, and
-/// the shape says how large it became.
+/// If planes are too tight they use other signs, blocks use other seeds and more entries, and the shape
+/// states the final size.
 #[test]
-fn what_does_not_fit_grows() {
+fn blocks_that_do_not_fit_grow() {
     let (mut retried, mut seeds, mut grown) = (0, 0, 0);
     for seed in 0..8 {
         let (planes, keys) = (22, 400 + 100 * (seed % 4));
@@ -170,15 +171,15 @@ fn what_does_not_fit_grows() {
         seeds += filter.table[0] >> 48;
         grown += filter.shape.entries - shape.entries;
         assert!(filter.extra.is_empty() && filter.shape.entries < 2 * shape.entries);
-        assert!((let_in(&filter, 100_000) / shape.figures().fpr - 1.0).abs() < 0.03);
+        assert!((measured_rate(&filter, 100_000) / shape.figures().fpr - 1.0).abs() < 0.03);
         file(filter);
     }
     assert!(retried > 0 && seeds > 0 && grown > 0, "{retried} {seeds} {grown}");
 }
 
-/// Where no seed will do, who is denied is listed, and found.
+/// If no seed works, the rejected digests are listed, and found.
 #[test]
-fn what_cannot_be_placed_is_listed() {
+fn digests_that_no_seed_places_are_listed() {
     let shape = SatShape {
         construction: Construction::Sliced,
         k: 4,
@@ -191,13 +192,13 @@ fn what_cannot_be_placed_is_listed() {
     let members = hashes(1, 0..500);
     let filter = build(&shape, &members);
     assert!(!filter.extra.is_empty() && filter.extra.len() < 200);
-    assert!((let_in(&filter, 100_000) / shape.figures().fpr - 1.0).abs() < 0.03);
+    assert!((measured_rate(&filter, 100_000) / shape.figures().fpr - 1.0).abs() < 0.03);
     file(filter);
 }
 
-/// All keys in one block, or all but one.
+/// All keys are in one block, or all but one.
 #[test]
-fn blocks_may_be_as_uneven_as_somebody_makes_them() {
+fn blocks_may_be_uneven() {
     let keys = 40_000;
     let shape = SatShape::new(Construction::Sliced, 4, 2, 0.7, keys).unwrap();
     assert_eq!(shape.block_bits, 1);
@@ -210,8 +211,8 @@ fn blocks_may_be_as_uneven_as_somebody_makes_them() {
     }
 }
 
-/// Of a chunk's signs no sum is always the same, whichever planes took their other ones, and though
-/// the high bits are the position's.
+/// The signs of a chunk are linearly independent for any set of planes that use their other signs,
+/// although the high bits also give the position.
 #[test]
 fn other_signs_are_as_independent() {
     for round in 0..200 {
@@ -220,8 +221,8 @@ fn other_signs_are_as_independent() {
         // Row j has the bits of the word that plane j's sign is the sum of.
         let mut rows: Vec<u64> = (0..48)
             .map(|plane| {
-                let hears = |bit: &u64| clause::chosen(1 << bit, retried) >> plane & 1 == 1;
-                (0..48).filter(hears).fold(0, |row, bit| row | 1 << bit)
+                let depends = |bit: &u64| clause::chosen(1 << bit, retried) >> plane & 1 == 1;
+                (0..48).filter(depends).fold(0, |row, bit| row | 1 << bit)
             })
             .collect();
         let mut rank = 0;
@@ -240,27 +241,57 @@ fn other_signs_are_as_independent() {
 fn time_limits_and_cancelling_stop_it() {
     let members = hashes(1, 0..20_000);
     let cancel = AtomicBool::new(true);
-    for (options, told) in [
-        (BuildOptions::new().time_limit(Duration::ZERO), "the time is up"),
-        (BuildOptions::new().threads(3).cancel(&cancel), "cancelled"),
+    for (options, expected) in [
+        (BuildOptions::new().time_limit(Duration::ZERO), "the time limit was reached"),
+        (BuildOptions::new().threads(3).cancel(&cancel), "the build was cancelled"),
     ] {
         let stopped = Sat::build_with(&options, |keys| SatShape::fit(keys, 0.01), &members[..]);
+        let Err(Error::Stopped { why, placed, .. }) = stopped else { panic!() };
+        assert_eq!((why, placed), (expected, 0));
+    }
+    for threads in [1, 3] {
+        let cancel = AtomicBool::new(false);
+        let callback = |now: &Progress| {
+            if now.search.is_some() {
+                cancel.store(true, Ordering::Relaxed);
+            }
+        };
+        let options = BuildOptions::new().threads(threads).cancel(&cancel).on_progress(&callback);
+        let stopped = Sat::build_with(&options, |keys| SatShape::fit(keys, 0.01), &members[..]);
         let Err(Error::Stopped { why, placed, keys: 20_000 }) = stopped else { panic!() };
-        assert!(why == told && placed < 20_000);
+        assert!(why == "the build was cancelled" && placed < 20_000, "{placed}");
     }
     let patient = BuildOptions::new().time_limit(Duration::MAX);
     Sat::build_with(&patient, |keys| SatShape::fit(keys, 0.25), &members[..1000]).unwrap();
 }
 
-/// Formulas are counted to the last; a block that grows takes from the efficiency, and is told of.
+/// A panic in the progress callback reaches the caller while several threads solve planes.
 #[test]
-fn who_watches_sees_the_search() {
+fn a_panic_in_the_callback_reaches_the_caller() {
+    let members = hashes(1, 0..5000);
+    for threads in [1, 3] {
+        let callback = |now: &Progress| {
+            if now.search.is_some_and(|search| search.solved == 5) {
+                std::panic::resume_unwind(Box::new("the callback panicked"));
+            }
+        };
+        let options = BuildOptions::new().threads(threads).on_progress(&callback);
+        let fit = |keys| SatShape::fit(keys, 0.01);
+        let build = std::panic::AssertUnwindSafe(|| Sat::build_with(&options, fit, &members[..]));
+        let panic = std::panic::catch_unwind(build).unwrap_err();
+        assert_eq!(panic.downcast_ref::<&str>(), Some(&"the callback panicked"));
+    }
+}
+
+/// The progress counts all formulas. A block that grows lowers the efficiency, and is reported.
+#[test]
+fn progress_shows_the_search() {
     const PLANES: u64 = 22;
     for (keys, efficiency, grows) in [(40_000, 0.7, false), (600, 0.9249, true)] {
         let members = hashes(3, 0..keys);
         let fit = |keys| SatShape::new(Construction::Sliced, 4, PLANES, efficiency, keys);
         let last = Mutex::new(None);
-        let watcher = |now: &Progress| {
+        let callback = |now: &Progress| {
             let before: Option<Search> = last.lock().unwrap().take();
             if let (Some(before), Some(now)) = (before, now.search) {
                 assert!(before.solved <= now.solved && before.reseeds <= now.reseeds);
@@ -268,7 +299,7 @@ fn who_watches_sees_the_search() {
             }
             *last.lock().unwrap() = now.search;
         };
-        let options = BuildOptions::new().threads(2).on_progress(&watcher);
+        let options = BuildOptions::new().threads(2).on_progress(&callback);
         let filter = Sat::build_with(&options, fit, &members[..]).unwrap();
         let search = last.into_inner().unwrap().unwrap();
         assert_eq!(search.solved, search.formulas);
