@@ -201,7 +201,13 @@ impl Filter for ScalableBloom {
             places.iter_mut().enumerate().for_each(|(at, place)| *place = at);
             out[..count].fill(false);
             for (stage, words) in self.stages.iter().rev() {
-                super::bloom::race(words, stage.bits, stage.probes, &left[..count], &mut yes);
+                super::bloom::contains_batch_in_rounds(
+                    words,
+                    stage.bits,
+                    stage.probes,
+                    &left[..count],
+                    &mut yes,
+                );
                 let mut kept = 0;
                 for at in 0..count {
                     out[places[at]] = yes[at];
