@@ -1,30 +1,29 @@
-//! The Bloom filter: a key sets `k` bits of `m`, and is in if all of them are set.
+//! The Bloom filter: a key sets `k` of `m` bits, and is reported as a member if all of them are set.
 //!
 //! ```text
 //!  key ──► 128 bits ──► k places        0 1 0 0 1 1 0 0 0 1 0 1 …   m bits
-//!                         └────────────── 1 ──── 1 ──────── 1      all set: maybe in
+//!                         └────────────── 1 ──── 1 ──────── 1      all set: perhaps a member
 //! ```
 //!
 //! | figure | |
 //! | --- | --- |
-//! | bits a key | 1.44 log2(1/fpr): 9.6 at 1 %, 14.4 at 0.1 % |
-//! | cache lines | a member: k (7 at 1 %); a stranger: 2 on average, at half the bits set |
-//! | building | k bits set a key, no failure |
+//! | bits per key | 1.44 log2(1/fpr): 9.6 at 1 %, 14.4 at 0.1 % |
+//! | cache lines | a member: k (7 at 1 %); a non-member: 2 on average, with half of the bits set |
+//! | building | sets k bits per key, never fails |
 //!
-//! It cannot forget a key, and past the keys it is made for it would let more and more strangers
-//! in: it says [`Full`] instead. [`SharedBloom`] is the same filter while many threads fill it.
+//! It cannot remove keys. It returns [`Full`] instead of exceeding its false positive rate. Duplicates
+//! do not count against its capacity. [`Shared`](crate::Shared) shares it between threads.
 //!
-//! Bloom, *Space/Time Trade-offs in Hash Coding with Allowable Errors*, 1970. Differences: the
-//! places of a key come from one 128-bit hash by a walk of adding and turning ([`KeyHash::probes`]), scaled to
-//! any `m` by multiplication, so that nothing breaks past 2^32 bits; the expected rate includes
-//! the spread of the number of set bits, which the textbook's `(1 - e^(-kn/m))^k` leaves out.
+//! Bloom, *Space/Time Trade-offs in Hash Coding with Allowable Errors*, 1970. Differences: the places of
+//! a key follow from one 128-bit hash by additions and rotations ([`KeyHash::probes`]), scaled to any `m`
+//! by multiplication, so that arrays of more than 2^32 bits fill evenly; the expected rate includes the
+//! variance of the number of set bits, which the textbook's `(1 - e^(-kn/m))^k` leaves out.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use tamis_bits::{prefetch, set};
+use tamis_format::{Reader, Writer};
 
-use tamis_bits::{AtomicWords, Words, prefetch, set};
-use tamis_format::{Name, Reader, Writer};
-
-use super::common::{build_by_inserting, check_same, cosine, sum_of_keys, usize_words};
+use super::common::bit_array::{BitArray, BitShape, insert_at_limit};
+use super::common::build_by_inserting;
 use crate::error::{Error, Full};
 use crate::hash::{KeyHash, Probes};
 use crate::limits::MAX_KEYS;
@@ -34,11 +33,10 @@ use crate::shape::{Figures, Shape};
 use crate::source::KeySource;
 use crate::traits::{Build, Filter, Insert, Merge, Persist, SetOps};
 
-const BITS: Name = Name::new("bits");
-/// More than this many bits a key are never worth it: 2^-50 takes 50.
+/// The most bits per key: the smallest rate, 2^-50, takes 50.
 pub(super) const MAX_PROBES: u64 = 64;
 
-/// `m` bits, `k` of them a key.
+/// The shape of a [`Bloom`] filter: `m` bits, of which a key sets `k`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BloomShape {
     bits: u64,
@@ -46,10 +44,14 @@ pub struct BloomShape {
     keys: u64,
 }
 
-pub(super) const PROBES: Setting = Setting::new("k", "1 to 64 bits a key; else the best number");
+pub(super) const PROBES: Setting =
+    Setting::new("k", "1 to 64 bits per key; default: the number that takes the least memory");
 
 impl BloomShape {
-    /// A shape by hand: this many bits, this many of them a key, made for this many keys.
+    /// Returns a shape of `bits` bits, of which a key sets `probes`, with a capacity of `keys`.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] if a number is out of range.
     pub fn new(bits: u64, probes: u32, keys: u64) -> Result<Self, Error> {
         let most = crate::limits::MAX_BYTES * 8;
         if bits == 0 || bits > most {
@@ -57,7 +59,7 @@ impl BloomShape {
         }
         if probes == 0 || u64::from(probes) > MAX_PROBES {
             return Err(Error::Limit {
-                what: "bits a key",
+                what: "bits per key",
                 asked: probes.into(),
                 most: MAX_PROBES,
             });
@@ -66,26 +68,45 @@ impl BloomShape {
         Ok(Self { bits, probes, keys })
     }
 
-    /// Bits in all.
+    /// Returns the number of bits.
     pub fn bits(&self) -> u64 {
         self.bits
     }
 
-    /// Bits that a key sets.
+    /// Returns the number of bits that a key sets.
     pub fn probes(&self) -> u32 {
         self.probes
     }
+}
 
-    fn words(&self) -> u64 {
-        self.bits.div_ceil(64)
+impl BitShape for BloomShape {
+    fn places(&self) -> u64 {
+        1
+    }
+
+    fn width(&self) -> u64 {
+        self.bits
+    }
+
+    fn places_per_key(&self) -> u32 {
+        1
+    }
+
+    fn bits_per_key(&self) -> u32 {
+        self.probes
+    }
+
+    fn estimate(&self, ones: u64) -> f64 {
+        let m = self.bits as f64;
+        -m / f64::from(self.probes) * (-(ones as f64 / m)).ln_1p()
     }
 }
 
-/// The rate of `keys` keys that set `k` bits of `m` each.
+/// Returns the false positive rate of `keys` keys that set `k` of `m` bits each.
 ///
-/// The textbook raises the *expected* share of set bits to the k-th power; the share varies, and
-/// `E[X^k] > E[X]^k`. The second-order term is what is missing, to all digits that matter: at
-/// m = 100, k = 7 it is 4 %.
+/// The textbook raises the *expected* share of set bits to the k-th power. The share varies, and
+/// `E[X^k] > E[X]^k`. This adds the second-order term, which is 4 % at m = 100, k = 7; higher orders are
+/// negligible.
 pub(super) fn rate(m: u64, k: u32, keys: u64) -> f64 {
     let (m, k, balls) = (m as f64, f64::from(k), f64::from(k) * keys as f64);
     let clear = (balls * (-1.0 / m).ln_1p()).exp();
@@ -98,16 +119,16 @@ pub(super) fn rate(m: u64, k: u32, keys: u64) -> f64 {
     (share.powf(k) * (1.0 + spread)).min(1.0)
 }
 
-/// The fewest bits, in whole cache lines, and the number of probes that keep `fpr`.
+/// Returns the fewest bits, in whole cache lines, and the number of probes that meet `fpr`.
 pub(super) fn smallest(keys: u64, fpr: f64, settings: &Settings) -> Result<(u64, u32), Error> {
     let set = settings.number(&PROBES, |k| (1..=MAX_PROBES).contains(&k))?;
     let ideal = -fpr.log2();
     let around = [ideal.floor().max(1.0) as u32, ideal.ceil().max(1.0) as u32];
     let candidates = set.map_or(around, |k| [k as u32; 2]);
-    // More than any shape may have, and few enough to count their bits.
+    // More than any shape may have, and few enough that the number of bits does not overflow.
     const MOST_LINES: u64 = 1 << 50;
     let bits = |k: u32| {
-        // Closed form first, then as many lines more as the exact rate asks for.
+        // The closed form first, then more lines until the exact rate is met.
         let share = fpr.powf(1.0 / f64::from(k));
         let m = f64::from(k) * keys as f64 / -(-share).ln_1p();
         let mut lines = (m / 512.0).ceil().clamp(1.0, MOST_LINES as f64) as u64;
@@ -132,7 +153,7 @@ impl Shape for BloomShape {
         Figures {
             keys: self.keys,
             fpr: self.fpr_at(self.keys),
-            bytes: tamis_bits::lines(self.words()) * 64,
+            bytes: tamis_bits::lines(BitShape::words(self)) * 64,
             query_cost: f64::from(self.probes) * 1.125,
         }
     }
@@ -148,41 +169,82 @@ impl Shape for BloomShape {
 /// use tamis::{Bloom, Keyed};
 ///
 /// let mut seen = Keyed::<Bloom>::with_capacity(1000, 0.01)?;
-/// seen.insert("apple")?;
-/// assert!(seen.contains("apple"));
-/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// // Duplicates do not count against the capacity.
+/// for row in 0..100_000u64 {
+///     seen.insert(&(row % 1000))?;
+/// }
+/// assert!(seen.contains(&7u64));
+/// # Ok::<_, tamis::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bloom {
     shape: BloomShape,
-    len: u64,
-    words: Words,
+    bits: BitArray,
 }
 
 impl Bloom {
-    /// An empty filter.
+    /// Returns an empty filter.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if the allocation fails.
     pub fn new(shape: BloomShape) -> Result<Self, Error> {
-        let words = Words::zeroed(usize_words(shape.words())?)?;
-        Ok(Self { shape, len: 0, words })
+        let bits = BitArray::new(&shape)?;
+        Ok(Self { shape, bits })
+    }
+
+    /// Returns a filter of these words: bit `i` is bit `i % 64` of word `i / 64`. The number of keys is
+    /// estimated from the set bits.
+    ///
+    /// # Errors
+    /// [`Error::File`] if there are more or fewer words than the shape has, or bits are set past the end;
+    /// [`Error::Capacity`] if the words hold more keys than the capacity.
+    pub fn from_words(shape: BloomShape, words: &[u64]) -> Result<Self, Error> {
+        let bits = BitArray::copy_of(&shape, words)?;
+        Ok(Self { shape, bits })
+    }
+
+    /// Returns the bits: see [`Bloom::from_words`].
+    pub fn words(&self) -> &[u64] {
+        self.bits.words()
+    }
+
+    pub(crate) fn into_parts(self) -> (BloomShape, BitArray) {
+        (self.shape, self.bits)
+    }
+
+    pub(crate) fn from_parts(shape: BloomShape, bits: BitArray) -> Self {
+        Self { shape, bits }
+    }
+
+    #[cold]
+    fn insert_at_limit(&mut self, key: KeyHash) -> Result<(), Full> {
+        if self.contains(key) {
+            return Ok(());
+        }
+        self.bits.count_change(&self.shape)?;
+        self.set(key);
+        Ok(())
     }
 
     #[inline(always)]
-    fn probes(&self, key: KeyHash) -> impl Iterator<Item = u64> + use<> {
-        key.probes(self.shape.bits).take(self.shape.probes as usize)
+    fn set(&mut self, key: KeyHash) {
+        let words = self.bits.words_mut();
+        let places = key.probes(self.shape.bits).take(self.shape.probes as usize);
+        places.for_each(|bit| set::set(words, bit));
     }
 }
 
-/// Whether all of a key's bits are set: the first, and if it is, the others in pairs.
+/// Returns whether all bits of a key are set. Tests the first alone and the others in pairs.
 ///
-/// Half of the bits are set in a full filter, so a branch on one bit is guessed wrong every other
-/// time, and with each wrong guess goes the work begun on the keys after. Both reads of a pair go
-/// side by side, and three pairs in four end it. The first stands alone because a stranger's
-/// second read is in vain half of the time, which counts once the bits are not in the cache.
+/// Half of the bits are set in a full filter, so a branch on one bit is mispredicted every other time,
+/// and each misprediction discards the work begun on the next keys. The two reads of a pair run in
+/// parallel, and 3 pairs in 4 end the test. The first bit stands alone because half of the non-members
+/// end there, and a second read would cost them a cache miss.
 #[inline(always)]
 pub(super) fn all_set(words: &[u64], bits: u64, probes: u32, key: KeyHash) -> bool {
-    let mut walk = key.probes(bits);
+    let mut places = key.probes(bits);
     let mut next = || {
-        let place = walk.next().unwrap_or(0);
+        let place = places.next().unwrap_or(0);
         words[(place / 64) as usize] >> (place % 64)
     };
     if next() & 1 == 0 {
@@ -196,33 +258,39 @@ pub(super) fn all_set(words: &[u64], bits: u64, probes: u32, key: KeyHash) -> bo
     !probes.is_multiple_of(2) || next() & 1 == 1
 }
 
-/// Tests bit after bit of many keys side by side. While one key waits for memory the others are
-/// looked at, and a key that is found out drops from the race, so no line is fetched in vain.
-pub(super) fn race(words: &[u64], bits: u64, probes: u32, keys: &[KeyHash], out: &mut [bool]) {
+/// Looks up many keys in rounds: each round tests one bit of every remaining key and prefetches the
+/// next. A key whose bit is clear leaves the batch, so no line is fetched in vain.
+pub(super) fn contains_batch_in_rounds(
+    words: &[u64],
+    bits: u64,
+    probes: u32,
+    keys: &[KeyHash],
+    out: &mut [bool],
+) {
     const LANES: usize = 64;
-    assert!(out.len() >= keys.len(), "an answer for each key");
+    assert!(out.len() >= keys.len(), "`out` is shorter than `keys`");
     for (keys, out) in keys.chunks(LANES).zip(out.chunks_mut(LANES)) {
-        let mut racers = [(0u64, 0usize, KeyHash { hi: 0, lo: 0 }.probes(0)); LANES];
-        for (index, (key, racer)) in keys.iter().zip(&mut racers).enumerate() {
-            let mut walk: Probes = key.probes(bits);
-            let place = walk.next().unwrap_or(0);
+        let mut lanes = [(0u64, 0usize, KeyHash { hi: 0, lo: 0 }.probes(0)); LANES];
+        for (index, (key, lane)) in keys.iter().zip(&mut lanes).enumerate() {
+            let mut places: Probes = key.probes(bits);
+            let place = places.next().unwrap_or(0);
             prefetch(words, (place / 64) as usize);
-            *racer = (place, index, walk);
+            *lane = (place, index, places);
             out[index] = false;
         }
         let mut left = keys.len();
         for _ in 1..probes {
             let mut kept = 0;
-            for racer in 0..left {
-                let (place, index, mut walk) = racers[racer];
-                let next = walk.next().unwrap_or(0);
+            for lane in 0..left {
+                let (place, index, mut places) = lanes[lane];
+                let next = places.next().unwrap_or(0);
                 prefetch(words, (next / 64) as usize);
-                racers[kept] = (next, index, walk);
+                lanes[kept] = (next, index, places);
                 kept += usize::from(set::get(words, place));
             }
             left = kept;
         }
-        for (place, index, _) in &racers[..left] {
+        for (place, index, _) in &lanes[..left] {
             out[*index] = set::get(words, *place);
         }
     }
@@ -231,15 +299,16 @@ pub(super) fn race(words: &[u64], bits: u64, probes: u32, keys: &[KeyHash], out:
 impl Filter for Bloom {
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
-        all_set(&self.words, self.shape.bits, self.shape.probes, key)
+        all_set(self.bits.words(), self.shape.bits, self.shape.probes, key)
     }
 
     fn len(&self) -> u64 {
-        self.len
+        self.bits.len()
     }
 
     fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
-        race(&self.words, self.shape.bits, self.shape.probes, keys, out);
+        let BloomShape { bits, probes, .. } = self.shape;
+        contains_batch_in_rounds(self.bits.words(), bits, probes, keys, out);
     }
 }
 
@@ -262,23 +331,20 @@ impl Build for Bloom {
 impl Insert for Bloom {
     #[inline]
     fn insert(&mut self, key: KeyHash) -> Result<(), Full> {
-        if self.len >= self.shape.keys {
-            return Err(Full::NONE);
+        if !self.bits.count_insertion() {
+            return self.insert_at_limit(key);
         }
-        let probes = self.probes(key);
-        let words = self.words.to_mut();
-        probes.for_each(|bit| set::set(words, bit));
-        self.len += 1;
+        self.set(key);
         Ok(())
     }
 
     fn insert_batch(&mut self, keys: &[KeyHash]) -> Result<(), Full> {
-        // Some keys' places first, whose lines are then on their way, and then their bits.
-        let mut places = [0; 2 * MAX_PROBES as usize];
-        let room = self.shape.keys.saturating_sub(self.len).min(keys.len() as u64) as usize;
+        let counted = self.bits.count_insertions(keys.len());
         let (bits, probes) = (self.shape.bits, self.shape.probes as usize);
-        let words = self.words.to_mut();
-        for keys in keys[..room].chunks(places.len() / probes) {
+        let words = self.bits.words_mut();
+        // Prefetches the lines of several keys before it sets their bits.
+        let mut places = [0; 2 * MAX_PROBES as usize];
+        for keys in keys[..counted].chunks(places.len() / probes) {
             let places = &mut places[..keys.len() * probes];
             for (key, places) in keys.iter().zip(places.chunks_exact_mut(probes)) {
                 for (slot, bit) in places.iter_mut().zip(key.probes(bits)) {
@@ -288,137 +354,53 @@ impl Insert for Bloom {
             }
             places.iter().for_each(|bit| set::set(words, *bit));
         }
-        self.len += room as u64;
-        if room == keys.len() { Ok(()) } else { Err(Full::NONE.after(room)) }
+        insert_at_limit(self, &keys[counted..]).map_err(|full| full.after(counted))
     }
 }
 
 impl Merge for Bloom {
     fn merge(&mut self, other: &Self) -> Result<(), Error> {
-        check_same(&self.shape, &other.shape)?;
-        self.len = sum_of_keys(self.len, other.len, self.shape.keys)?;
-        set::unite(self.words.to_mut(), &other.words);
-        Ok(())
+        self.bits.merge(&self.shape, (&other.shape, &other.bits))
     }
 }
 
 impl SetOps for Bloom {
     fn intersect(&mut self, other: &Self) -> Result<(), Error> {
-        check_same(&self.shape, &other.shape)?;
-        self.len = self.len.min(other.len);
-        set::intersect(self.words.to_mut(), &other.words);
-        Ok(())
+        self.bits.intersect(&self.shape, (&other.shape, &other.bits))
     }
 
     fn cardinality(&self) -> f64 {
-        let m = self.shape.bits as f64;
-        let share = set::ones(&self.words) as f64 / m;
-        -m / f64::from(self.shape.probes) * (-share).ln_1p()
+        self.shape.estimate(self.bits.ones())
     }
 
     fn similarity(&self, other: &Self) -> Result<f64, Error> {
-        check_same(&self.shape, &other.shape)?;
-        Ok(cosine(&self.words, &other.words))
+        self.bits.similarity(&self.shape, (&other.shape, &other.bits))
     }
 }
 
 impl Persist for Bloom {
     fn write<'a>(&'a self, to: &mut Writer<'a>) {
         to.shape(&[self.shape.bits, self.shape.probes.into(), self.shape.keys]);
-        to.words(BITS, &self.words);
+        self.bits.write(to);
     }
 
     fn read(from: &mut Reader) -> Result<Self, Error> {
         let len = from.header().keys;
         let mut fields = from.shape()?;
         let bits = fields.next(1..=crate::limits::MAX_BYTES * 8, "number of bits")?;
-        let probes = fields.next(1..=MAX_PROBES, "bits a key")?;
-        let keys = fields.next(len..=MAX_KEYS, "keys it is made for")?;
+        let probes = fields.next(1..=MAX_PROBES, "bits per key")?;
+        let keys = fields.next(len..=MAX_KEYS, "capacity")?;
         fields.finish()?;
         let shape = BloomShape::new(bits, probes as u32, keys)?;
-        let words = from.words(BITS, shape.words())?;
-        Ok(Self { shape, len, words })
+        let bits = BitArray::read(from, &shape)?;
+        Ok(Self { shape, bits })
     }
 
     fn validate(&self) -> Result<(), Error> {
-        if set::ends_at(&self.words, self.shape.bits) {
+        if set::ends_at(self.bits.words(), self.shape.bits) {
             return Ok(());
         }
         Err(tamis_format::Error::corrupt("bits are set past the end").into())
-    }
-}
-
-/// A Bloom filter that many threads fill and ask at once, through `&self`.
-///
-/// A key is in for a thread as soon as its `insert` has returned there, and for the others as
-/// soon as they learn of that in any way that orders memory (joining, a lock, a channel).
-///
-/// ```
-/// use tamis::{Bloom, BloomShape, Filter, KeyHash, Shape, SharedBloom};
-///
-/// let shared = SharedBloom::new(Bloom::new(BloomShape::fit(1000, 0.01)?)?)?;
-/// std::thread::scope(|scope| {
-///     for thread in 0..4 {
-///         let shared = &shared;
-///         scope.spawn(move || shared.insert(KeyHash { hi: thread << 60, lo: thread }));
-///     }
-/// });
-/// assert_eq!(shared.into_bloom().len(), 4);
-/// # Ok::<_, tamis::Error>(())
-/// ```
-#[derive(Debug)]
-pub struct SharedBloom {
-    shape: BloomShape,
-    len: AtomicU64,
-    words: AtomicWords,
-}
-
-impl SharedBloom {
-    /// Opens a filter to many threads.
-    pub fn new(bloom: Bloom) -> Result<Self, Error> {
-        let words = AtomicWords::new(bloom.words)?;
-        Ok(Self { shape: bloom.shape, len: AtomicU64::new(bloom.len), words })
-    }
-
-    /// The plain filter again, to save or to merge: the same bytes as if one thread had filled it.
-    pub fn into_bloom(self) -> Bloom {
-        Bloom { shape: self.shape, len: self.len.into_inner(), words: self.words.into_words() }
-    }
-
-    /// Adds a key; as [`Insert::insert`].
-    #[inline]
-    pub fn insert(&self, key: KeyHash) -> Result<(), Full> {
-        // The place is taken before the bits are set, so threads at the last place cannot both pass.
-        let take = |len: u64| (len < self.shape.keys).then_some(len + 1);
-        self.len.fetch_update(Relaxed, Relaxed, take).map_err(|_| Full::NONE)?;
-        let words = self.words.as_atomics();
-        for bit in key.probes(self.shape.bits).take(self.shape.probes as usize) {
-            let (word, mask) = (&words[(bit / 64) as usize], 1 << (bit % 64));
-            // Half of the bits are set already in a full filter: looking first spares the line
-            // from being taken away from the other threads.
-            if word.load(Relaxed) & mask == 0 {
-                word.fetch_or(mask, Relaxed);
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether the key may be a member; as [`Filter::contains`].
-    #[inline]
-    pub fn contains(&self, key: KeyHash) -> bool {
-        let words = self.words.as_atomics();
-        let is_set = |bit: u64| words[(bit / 64) as usize].load(Relaxed) >> (bit % 64) & 1 == 1;
-        key.probes(self.shape.bits).take(self.shape.probes as usize).all(is_set)
-    }
-
-    /// Keys put in so far.
-    pub fn len(&self) -> u64 {
-        self.len.load(Relaxed)
-    }
-
-    /// Whether it has no keys.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 }
 
@@ -435,16 +417,16 @@ mod tests {
     }
 
     #[test]
-    fn the_slides_rates() {
-        // m/n = 8: 0.1175 at k = 1, 0.0489 at k = 2 (the slides print 0.0493).
+    fn rates_of_the_textbook() {
+        // m/n = 8: 0.1175 at k = 1, 0.0489 at k = 2.
         assert!((rate(8_000_000, 1, 1_000_000) - 0.1175).abs() < 5e-5);
         assert!((rate(8_000_000, 2, 1_000_000) - 0.0489).abs() < 5e-5);
     }
 
     #[test]
-    fn the_worst_wish_is_refused() {
+    fn an_unreachable_goal_is_refused() {
         let mut settings = Settings::default();
-        settings.set("k", "1");
+        settings.set("k", 1u32);
         let goal = Goal::KeysFpr { keys: MAX_KEYS, fpr: MIN_FPR };
         assert!(matches!(
             solve::<BloomShape>(goal, &settings),
@@ -454,37 +436,17 @@ mod tests {
 
     #[test]
     fn past_four_billion_bits() {
-        // 2^33 bits, of which few are touched: the map is lazy. The places must reach beyond 2^32.
+        // 2^33 bits, of which few are touched: memory is mapped lazily. Places must reach beyond 2^32.
         let shape = BloomShape::new(1 << 33, 7, 1 << 30).unwrap();
         let mut bloom = Bloom::new(shape).unwrap();
         let keys = hashes(0, 2000);
         bloom.insert_batch(&keys).unwrap();
         assert!(keys.iter().all(|key| bloom.contains(*key)));
         assert_eq!(hashes(1 << 40, 2000).iter().filter(|key| bloom.contains(**key)).count(), 0);
-        let high = keys.iter().flat_map(|key| bloom.probes(*key)).filter(|bit| bit >> 32 != 0);
+        let high =
+            keys.iter().flat_map(|key| key.probes(1 << 33).take(7)).filter(|bit| bit >> 32 != 0);
         let share = high.count() as f64 / 14_000.0;
         assert!((0.47..0.53).contains(&share), "{share} of the places lie past 2^32");
         assert!((bloom.cardinality() - 2000.0).abs() < 20.0);
-    }
-
-    #[test]
-    fn many_threads_make_the_bytes_that_one_makes() {
-        let shape = BloomShape::fit(10_000, 0.01).unwrap();
-        let keys = hashes(0, 10_000);
-        let one = Bloom::build(shape.clone(), &keys[..]).unwrap();
-        let shared = SharedBloom::new(Bloom::new(shape).unwrap()).unwrap();
-        std::thread::scope(|scope| {
-            for part in keys.chunks(2500) {
-                let shared = &shared;
-                scope.spawn(move || {
-                    for key in part {
-                        shared.insert(*key).unwrap();
-                        assert!(shared.contains(*key));
-                    }
-                });
-            }
-        });
-        assert_eq!(shared.insert(keys[0]), Err(Full::NONE));
-        assert_eq!(shared.into_bloom(), one);
     }
 }

@@ -226,7 +226,13 @@ impl Filter for CountingBloom {
     }
 
     fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
-        bloom::race(&self.shadow, self.shape.counters, self.shape.probes, keys, out);
+        bloom::contains_batch_in_rounds(
+            &self.shadow,
+            self.shape.counters,
+            self.shape.probes,
+            keys,
+            out,
+        );
     }
 }
 

@@ -1,6 +1,6 @@
 //! The filters: one structure, one file, one name. The [registry](crate::registry) lists them.
 
-mod common;
+pub(crate) mod common;
 
 macro_rules! declare_filters {
     ($( $id:literal $file:ident $type:ident { $($can:ident)* } $paper:literal; )*) => {

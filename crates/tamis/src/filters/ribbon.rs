@@ -20,23 +20,13 @@
 //! | building | 100 ns per key on one thread, including gathering and sorting |
 //! | failure | none: digests that cannot be placed are listed, which no hashed set of keys needs |
 //!
-<<<<<<< HEAD
-//! A row of coefficients is a linear equation over GF(2); [`tamis_bits::gf2::band`] keeps them in echelon
-//! form. Each shard is filled from left to right, bucket by bucket, and in each bucket from the
-//! last key to the first. Rows run over into the first slots of the next bucket, so it is there
-//! that keys do not fit: where one fails, it and all that start before it are bumped, and the 2 bits
-//! say up to which of four cuts. With 17 keys for 16 slots hardly a slot stays free. A
-//! stranger that is bumped is asked of the next layer as a key would be; wherever it ends the chance
-//! that it has the right r bits is 2^-r, exactly, at any load.
-=======
-//! A row of coefficients is a linear equation over GF(2). [`tamis_bits::band`] keeps the rows in echelon
+//! A row of coefficients is a linear equation over GF(2). [`tamis_bits::gf2::band`] keeps the rows in echelon
 //! form. Each shard is filled from left to right, bucket by bucket, and each bucket from its last key
 //! to its first. Rows extend into the first slots of the next bucket, so conflicts occur there. If a
 //! row conflicts, its key and all keys that start before it are bumped, and the 2 bits state up to
 //! which of four cuts. With 17 keys for 16 slots almost no slot stays free. A bumped non-member is
 //! looked up in the next layer as a key is. In every layer it matches r bits with probability 2^-r
 //! exactly, at any load.
->>>>>>> f2
 //!
 //! Up to 16384 keys, and the keys that remain of more, make a plain ribbon without cuts, with 2 to 3 %
 //! more slots than keys. Seed numbers are tried in order until every key fits: 1.3 on average for 62
@@ -405,15 +395,9 @@ impl Filter for Ribbon {
         }
         let mut equations = self.equations(keys);
         for (i, out) in out.chunks_mut(BATCH).enumerate() {
-<<<<<<< HEAD
-            let next = self.questions(keys.get((i + 1) * BATCH..).unwrap_or(&[]));
-            let now = std::mem::replace(&mut questions, next);
-            band::holds_batch(&self.table, self.shape.width, &now[..out.len()], out);
-=======
             let next = self.equations(keys.get((i + 1) * BATCH..).unwrap_or(&[]));
             let now = std::mem::replace(&mut equations, next);
-            band::hold_each(&self.table, self.shape.width, &now[..out.len()], out);
->>>>>>> f2
+            band::holds_batch(&self.table, self.shape.width, &now[..out.len()], out);
         }
         if !self.overflow.is_empty() {
             for (key, out) in keys.iter().zip(out) {

@@ -247,7 +247,13 @@ impl Filter for ScalableBloom {
             places.iter_mut().enumerate().for_each(|(at, place)| *place = at);
             out[..count].fill(false);
             for (stage, words) in self.stages.iter().rev() {
-                super::bloom::race(words, stage.bits, stage.probes, &left[..count], &mut found);
+                super::bloom::contains_batch_in_rounds(
+                    words,
+                    stage.bits,
+                    stage.probes,
+                    &left[..count],
+                    &mut found,
+                );
                 let mut kept = 0;
                 for at in 0..count {
                     out[places[at]] = found[at];

@@ -1,29 +1,31 @@
-//! The split-block Bloom filter: a key sets one bit in each of eight lanes of one 256-bit block.
+//! The split-block Bloom filter: a key sets one bit in each of the 8 lanes of one 256-bit block.
 //!
 //! ```text
-//!  hash.hi ──► block          │ 32 bits │ 32 bits │ … │ 32 bits │   half a cache line
-//!  hash.lo ──► a bit a lane   │ ....1.. │ 1...... │ … │ ..1.... │   one load, one compare
+//!  hash.hi ──► block             │ 32 bits │ 32 bits │ … │ 32 bits │   half a cache line
+//!  hash.lo ──► one bit per lane  │ ....1.. │ 1...... │ … │ ..1.... │   one load, one compare
 //! ```
 //!
 //! | figure | |
 //! | --- | --- |
-//! | bits a key | 10.5 at 1 %, 16.9 at 0.1 %; worse than Bloom's by 10 % and 18 %, and falling behind |
-//! | cache lines | 1, member or stranger |
-//! | building | one load and one store a key, no failure; on several threads with equal bytes |
+//! | bits per key | 10.5 at 1 %, 16.9 at 0.1 %: 10 % and 18 % more than `bloom`, and more below |
+//! | cache lines | 1, for members and non-members |
+//! | building | one load and one store per key, never fails; several threads give equal bytes |
 //!
-//! The fastest filter here, and the default where keys are only added. Below 0.1 % others are
-//! much smaller. It cannot forget a key.
+//! It is the fastest filter here, and the default where keys are only added. Below 0.1 % other kinds are
+//! much smaller. It cannot remove keys. It returns [`Full`] instead of exceeding its false positive rate.
+//! Duplicates do not count against its capacity. [`Shared`](crate::Shared) shares it between threads.
 //!
-//! Putze, Sanders, Singler, *Cache-, Hash- and Space-Efficient Bloom Filters*, 2007, in the form
-//! that Apache Impala and Parquet made common. Differences: the block is chosen with 64 bits of
-//! the hash instead of 32, so that more than 2^32 blocks fill evenly, and any number of blocks
-//! will do. Fed with [`KeyHash::parquet`] it sets bit for bit what Parquet sets.
+//! Putze, Sanders, Singler, *Cache-, Hash- and Space-Efficient Bloom Filters*, 2007, in the form of Apache
+//! Impala and Parquet. Differences: the block is chosen with 64 bits of the hash instead of 32, so that
+//! more than 2^32 blocks fill evenly, and the number of blocks need not be a power of 2. With
+//! [`KeyHash::parquet`] it sets the same bits as Parquet.
 
 use tamis_bits::simd::{self, BLOCK_WORDS, Isa};
-use tamis_bits::{Words, range, set};
-use tamis_format::{Name, Reader, Writer};
+use tamis_bits::{range, set};
+use tamis_format::{Reader, Writer};
 
-use super::common::{binomial_mean, check_same, cosine, sum_of_keys, usize_words};
+use super::common::binomial_mean;
+use super::common::bit_array::{BitArray, BitShape, insert_at_limit};
 use crate::error::{Error, Full};
 use crate::hash::KeyHash;
 use crate::limits::{MAX_BYTES, MAX_KEYS};
@@ -33,17 +35,16 @@ use crate::shape::{Figures, Shape};
 use crate::source::{KeySource, read_keys};
 use crate::traits::{Build, Filter, Insert, Merge, Persist, SetOps};
 
-const BITS: Name = Name::new("bits");
 const BLOCK_BYTES: u64 = 32;
-/// Memory that building on several threads may take besides the filter.
+/// Memory that a build on several threads may take besides the filter.
 const SPARE_BYTES: u64 = 1 << 28;
-/// Keys that take longer to insert than a thread takes to start.
+/// The number of keys that take longer to insert than a thread takes to start.
 const WORTH_A_THREAD: usize = 1 << 18;
 /// Lanes of a block, and bits of a lane.
 const LANES: f64 = 8.0;
 const LANE_BITS: f64 = 32.0;
 
-/// A number of 256-bit blocks.
+/// The shape of a [`SplitBlockBloom`] filter: a number of 256-bit blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SplitBlockBloomShape {
     blocks: u64,
@@ -51,7 +52,10 @@ pub struct SplitBlockBloomShape {
 }
 
 impl SplitBlockBloomShape {
-    /// A shape by hand: this many blocks, made for this many keys.
+    /// Returns a shape of `blocks` blocks with a capacity of `keys`.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] if a number is out of range.
     pub fn new(blocks: u64, keys: u64) -> Result<Self, Error> {
         let most = MAX_BYTES / BLOCK_BYTES;
         if blocks == 0 || blocks > most {
@@ -61,15 +65,39 @@ impl SplitBlockBloomShape {
         Ok(Self { blocks, keys })
     }
 
-    /// Blocks of 32 bytes.
+    /// Returns the number of blocks, of 32 bytes each.
     pub fn blocks(&self) -> u64 {
         self.blocks
     }
 }
 
-/// The rate of `keys` keys in `blocks` blocks, exactly: a block holds a binomial number of keys;
-/// with `i` of them a lane's bit is set with `1 - (31/32)^i`; and two keys of one block that agree
-/// in the 32 bits that choose the lanes' bits cannot be told apart.
+impl BitShape for SplitBlockBloomShape {
+    fn places(&self) -> u64 {
+        self.blocks
+    }
+
+    fn width(&self) -> u64 {
+        BLOCK_BYTES * 8
+    }
+
+    fn places_per_key(&self) -> u32 {
+        1
+    }
+
+    fn bits_per_key(&self) -> u32 {
+        LANES as u32
+    }
+
+    fn estimate(&self, ones: u64) -> f64 {
+        // A bit stays clear with E[(31/32)^i] over a Poisson number of keys: e^(-n / 32 blocks).
+        let share = ones as f64 / (self.blocks as f64 * 256.0);
+        -(self.blocks as f64) * LANE_BITS * (-share).ln_1p()
+    }
+}
+
+/// Returns the exact false positive rate of `keys` keys in `blocks` blocks. A block holds a binomial number
+/// of keys. With `i` of them a lane's bit is set with probability `1 - (31/32)^i`. Two keys of one block
+/// that agree in the 32 bits that choose the lanes' bits cannot be told apart.
 fn rate(blocks: u64, keys: u64) -> f64 {
     if keys == 0 {
         return 0.0;
@@ -87,11 +115,11 @@ fn rate(blocks: u64, keys: u64) -> f64 {
 
 impl Shape for SplitBlockBloomShape {
     fn fit_with(keys: u64, fpr: f64, _: &Settings) -> Result<Self, Error> {
-        // Whole cache lines: two blocks cost what one does.
+        // Whole cache lines of two blocks.
         let fits = |lines: u64| rate(lines * 2, keys) <= fpr;
         let mut most = 1;
         while !fits(most) {
-            // 2^15 bits a key: whatever is not reached by then is not reached.
+            // A rate that 2^15 bits per key do not reach is out of reach.
             if most > keys.saturating_mul(64).max(64) {
                 return Err(Error::Infeasible {
                     why: "a split block has too few bits for so small a rate",
@@ -129,18 +157,17 @@ impl Shape for SplitBlockBloomShape {
 /// let mut seen = Keyed::<SplitBlockBloom>::with_capacity(1_000_000, 0.01)?;
 /// seen.insert("apple")?;
 /// assert!(seen.contains("apple"));
-/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// # Ok::<_, tamis::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct SplitBlockBloom {
     shape: SplitBlockBloomShape,
-    len: u64,
-    words: Words,
+    bits: BitArray,
 }
 
-/// The block of a key and the number that picks its bits there.
+/// Returns the block of a key and the number that chooses its bits there.
 #[inline(always)]
-fn place(blocks: u64) -> impl Fn(&KeyHash) -> (usize, u32) {
+pub(crate) fn place(blocks: u64) -> impl Fn(&KeyHash) -> (usize, u32) {
     move |key| (range::scale(key.hi, blocks) as usize, key.lo as u32)
 }
 
@@ -149,19 +176,70 @@ fn empty_lanes(block: &[u64; BLOCK_WORDS]) -> usize {
 }
 
 impl SplitBlockBloom {
-    /// An empty filter.
+    /// Returns an empty filter.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if the allocation fails.
     pub fn new(shape: SplitBlockBloomShape) -> Result<Self, Error> {
-        let words = Words::zeroed(usize_words(shape.blocks * BLOCK_WORDS as u64)?)?;
-        Ok(Self { shape, len: 0, words })
+        let bits = BitArray::new(&shape)?;
+        Ok(Self { shape, bits })
     }
 
-    /// The bits, four words a block: as little-endian bytes, what Parquet stores.
+    /// Returns a filter of these words, 4 per block. As little-endian bytes they are what Parquet stores.
+    /// The number of keys is estimated from the set bits.
+    ///
+    /// ```
+    /// use tamis::{Filter, KeyHash, SplitBlockBloom, SplitBlockBloomShape};
+    ///
+    /// let words = [u64::MAX; 4]; // one block with all bits set
+    /// let shape = SplitBlockBloomShape::new(1, 100)?;
+    /// assert!(SplitBlockBloom::from_words(shape.clone(), &words).is_err(), "more than 100 keys");
+    /// let empty = SplitBlockBloom::from_words(shape, &[0; 4])?;
+    /// assert!(!empty.contains(KeyHash { hi: 1, lo: 2 }));
+    /// # Ok::<_, tamis::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::File`] if there are more or fewer words than the shape has, or a block has keys in some
+    /// lanes only; [`Error::Capacity`] if the words hold more keys than the capacity.
+    pub fn from_words(shape: SplitBlockBloomShape, words: &[u64]) -> Result<Self, Error> {
+        let bits = BitArray::copy_of(&shape, words)?;
+        let filter = Self { shape, bits };
+        filter.validate()?;
+        Ok(filter)
+    }
+
+    /// Returns the bits: see [`SplitBlockBloom::from_words`].
     pub fn words(&self) -> &[u64] {
-        &self.words
+        self.bits.words()
     }
 
-    /// Inserts a run, a share of it into each of these filters, side by side.
-    fn insert_into(parts: &mut [Self], keys: &[KeyHash]) -> Result<(), Full> {
+    pub(crate) fn into_parts(self) -> (SplitBlockBloomShape, BitArray) {
+        (self.shape, self.bits)
+    }
+
+    pub(crate) fn from_parts(shape: SplitBlockBloomShape, bits: BitArray) -> Self {
+        Self { shape, bits }
+    }
+
+    #[cold]
+    fn insert_at_limit(&mut self, key: KeyHash) -> Result<(), Full> {
+        if self.contains(key) {
+            return Ok(());
+        }
+        self.bits.count_change(&self.shape)?;
+        self.set(key);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn set(&mut self, key: KeyHash) {
+        let (block, x) = place(self.shape.blocks)(&key);
+        simd::insert(self.bits.words_mut(), block, x);
+    }
+
+    /// Inserts a share of `keys` into each of `parts`, on a thread each. Together they have room for all.
+    fn insert_on_threads(parts: &mut [Self], keys: &[KeyHash]) -> Result<(), Full> {
         if parts.len() == 1 || keys.len() < WORTH_A_THREAD {
             return parts[0].insert_batch(keys);
         }
@@ -176,24 +254,26 @@ impl SplitBlockBloom {
         })
     }
 
-    /// The union of these filters, of which each thread makes a stretch.
+    /// Returns the union of filters that hold no more than the capacity together. Each thread unites one
+    /// range of the words.
     fn union(mut parts: Vec<Self>) -> Self {
         let mut whole = parts.swap_remove(0);
         if parts.is_empty() {
             return whole;
         }
-        let share = whole.words.len().div_ceil(parts.len() + 1);
+        let share = whole.words().len().div_ceil(parts.len() + 1);
         std::thread::scope(|scope| {
-            for (index, stretch) in whole.words.to_mut().chunks_mut(share).enumerate() {
+            for (index, range) in whole.bits.words_mut().chunks_mut(share).enumerate() {
                 let parts = &parts;
                 scope.spawn(move || {
                     for part in parts {
-                        set::unite(stretch, &part.words[index * share..]);
+                        set::unite(range, &part.words()[index * share..]);
                     }
                 });
             }
         });
-        whole.len += parts.iter().map(|part| part.len).sum::<u64>();
+        let keys: u64 = parts.iter().map(Self::len).sum();
+        whole.bits.count_insertions(keys as usize);
         whole
     }
 }
@@ -202,15 +282,15 @@ impl Filter for SplitBlockBloom {
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
         let (block, x) = place(self.shape.blocks)(&key);
-        simd::contains(&self.words, block, x)
+        simd::contains(self.bits.words(), block, x)
     }
 
     fn len(&self) -> u64 {
-        self.len
+        self.bits.len()
     }
 
     fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
-        simd::contains_batch(Isa::best(), &self.words, keys, place(self.shape.blocks), out);
+        simd::contains_batch(Isa::best(), self.bits.words(), keys, place(self.shape.blocks), out);
     }
 }
 
@@ -226,8 +306,8 @@ impl Build for SplitBlockBloom {
         fit: impl FnOnce(u64) -> Result<SplitBlockBloomShape, Error>,
         keys: impl KeySource,
     ) -> Result<Self, Error> {
-        // Every thread sets bits in a filter of its own, and their union is what one thread would
-        // have made. That takes memory, so a large filter is built on fewer threads.
+        // Every thread sets bits in a filter of its own, and their union has the bits that one thread
+        // would have set. That takes memory, so a large filter is built on fewer threads.
         let shape = fit(0)?;
         let spare = (SPARE_BYTES / shape.figures().bytes) as usize;
         let useful = shape.keys as usize / WORTH_A_THREAD;
@@ -236,12 +316,20 @@ impl Build for SplitBlockBloom {
         for _ in 0..threads {
             parts.push(Self::new(shape.clone())?);
         }
-        let mut room = shape.keys;
-        let full = || Error::Capacity { capacity: shape.keys };
+        let (mut counted, mut placed) = (0, 0);
         read_keys(options, keys, |run| {
-            room = room.checked_sub(run.len() as u64).ok_or_else(full)?;
-            Self::insert_into(&mut parts, run).map_err(|_| full())?;
-            let placed = shape.keys - room;
+            // Threads take as many insertions as are counted without a look at the bits. One thread
+            // inserts the rest, which are new only if there were duplicates, into the union: so the
+            // result is that of inserting the keys in order, whatever the number of threads.
+            let (first, rest) = run.split_at((shape.keys - counted).min(run.len() as u64) as usize);
+            counted += first.len() as u64;
+            let mut inserted = Self::insert_on_threads(&mut parts, first);
+            if !rest.is_empty() {
+                parts = vec![Self::union(core::mem::take(&mut parts))];
+                inserted = inserted.and_then(|()| parts[0].insert_batch(rest));
+            }
+            inserted.map_err(|_| Error::Capacity { capacity: shape.keys })?;
+            placed += run.len() as u64;
             options.advance(placed, placed)
         })?;
         Ok(Self::union(parts))
@@ -251,41 +339,32 @@ impl Build for SplitBlockBloom {
 impl Insert for SplitBlockBloom {
     #[inline]
     fn insert(&mut self, key: KeyHash) -> Result<(), Full> {
-        if self.len >= self.shape.keys {
-            return Err(Full::NONE);
+        if !self.bits.count_insertion() {
+            return self.insert_at_limit(key);
         }
-        let (block, x) = place(self.shape.blocks)(&key);
-        simd::insert(self.words.to_mut(), block, x);
-        self.len += 1;
+        self.set(key);
         Ok(())
     }
 
     fn insert_batch(&mut self, keys: &[KeyHash]) -> Result<(), Full> {
-        let room = self.shape.keys.saturating_sub(self.len).min(keys.len() as u64) as usize;
+        let (counted, rest) = keys.split_at(self.bits.count_insertions(keys.len()));
         let place = place(self.shape.blocks);
-        simd::insert_batch(Isa::best(), self.words.to_mut(), &keys[..room], place);
-        self.len += room as u64;
-        if room == keys.len() { Ok(()) } else { Err(Full::NONE.after(room)) }
+        simd::insert_batch(Isa::best(), self.bits.words_mut(), counted, place);
+        insert_at_limit(self, rest).map_err(|full| full.after(counted.len()))
     }
 }
 
 impl Merge for SplitBlockBloom {
     fn merge(&mut self, other: &Self) -> Result<(), Error> {
-        check_same(&self.shape, &other.shape)?;
-        self.len = sum_of_keys(self.len, other.len, self.shape.keys)?;
-        set::unite(self.words.to_mut(), &other.words);
-        Ok(())
+        self.bits.merge(&self.shape, (&other.shape, &other.bits))
     }
 }
 
 impl SetOps for SplitBlockBloom {
     fn intersect(&mut self, other: &Self) -> Result<(), Error> {
-        check_same(&self.shape, &other.shape)?;
-        self.len = self.len.min(other.len);
-        let words = self.words.to_mut();
-        set::intersect(words, &other.words);
-        // A common member has a bit in every lane: where a lane is empty, none is left.
-        for block in words.as_chunks_mut().0 {
+        self.bits.intersect(&self.shape, (&other.shape, &other.bits))?;
+        // A common member has a bit in every lane, so a block with an empty lane has none.
+        for block in self.bits.words_mut().as_chunks_mut().0 {
             if empty_lanes(block) > 0 {
                 *block = [0; BLOCK_WORDS];
             }
@@ -294,36 +373,34 @@ impl SetOps for SplitBlockBloom {
     }
 
     fn cardinality(&self) -> f64 {
-        // A bit stays clear with E[(31/32)^i] over a Poisson number of keys: e^(-n / 32 blocks).
-        let share = set::ones(&self.words) as f64 / (self.shape.blocks as f64 * 256.0);
-        -(self.shape.blocks as f64) * LANE_BITS * (-share).ln_1p()
+        self.shape.estimate(self.bits.ones())
     }
 
     fn similarity(&self, other: &Self) -> Result<f64, Error> {
-        check_same(&self.shape, &other.shape)?;
-        Ok(cosine(&self.words, &other.words))
+        self.bits.similarity(&self.shape, (&other.shape, &other.bits))
     }
 }
 
 impl Persist for SplitBlockBloom {
     fn write<'a>(&'a self, to: &mut Writer<'a>) {
         to.shape(&[self.shape.blocks, self.shape.keys]);
-        to.words(BITS, &self.words);
+        self.bits.write(to);
     }
 
     fn read(from: &mut Reader) -> Result<Self, Error> {
         let len = from.header().keys;
         let mut fields = from.shape()?;
         let blocks = fields.next(1..=MAX_BYTES / BLOCK_BYTES, "number of blocks")?;
-        let keys = fields.next(len..=MAX_KEYS, "keys it is made for")?;
+        let keys = fields.next(len..=MAX_KEYS, "capacity")?;
         fields.finish()?;
-        let words = from.words(BITS, blocks * BLOCK_WORDS as u64)?;
-        Ok(Self { shape: SplitBlockBloomShape::new(blocks, keys)?, len, words })
+        let shape = SplitBlockBloomShape::new(blocks, keys)?;
+        let bits = BitArray::read(from, &shape)?;
+        Ok(Self { shape, bits })
     }
 
     fn validate(&self) -> Result<(), Error> {
-        // A key sets one bit in each of a block's lanes: a block has all of them or none.
-        if self.words.as_chunks().0.iter().all(|block| matches!(empty_lanes(block), 0 | 8)) {
+        // A key sets one bit in each lane of a block, so a block has keys in all lanes or in none.
+        if self.bits.words().as_chunks().0.iter().all(|block| matches!(empty_lanes(block), 0 | 8)) {
             return Ok(());
         }
         Err(tamis_format::Error::corrupt("a block has keys in some lanes only").into())
@@ -372,7 +449,7 @@ mod tests {
         for threads in [2, 3, 7, 64] {
             assert_eq!(build(threads, shape.clone()).unwrap(), one);
         }
-        let short = SplitBlockBloomShape::new(shape.blocks, 1_199_999).unwrap();
-        assert!(matches!(build(2, short), Err(Error::Capacity { capacity: 1_199_999 })));
+        let short = SplitBlockBloomShape::new(shape.blocks, 1_190_000).unwrap();
+        assert!(matches!(build(2, short), Err(Error::Capacity { capacity: 1_190_000 })));
     }
 }

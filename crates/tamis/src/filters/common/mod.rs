@@ -1,5 +1,6 @@
 //! What several filters share.
 
+pub(crate) mod bit_array;
 pub(super) mod digests;
 pub(super) mod peeled;
 pub(super) mod retrieval;
@@ -75,15 +76,6 @@ pub(super) fn sum_of_keys(a: u64, b: u64, most: u64) -> Result<u64, Error> {
 /// A number of words as the machine counts them.
 pub(super) fn usize_words(words: u64) -> Result<usize, Error> {
     usize::try_from(words).map_err(|_| Error::Memory { bytes: words.saturating_mul(8) })
-}
-
-/// The normalised dot product of two bit vectors.
-pub(super) fn cosine(a: &[u64], b: &[u64]) -> f64 {
-    let (ones_a, ones_b) = (tamis_bits::set::ones(a) as f64, tamis_bits::set::ones(b) as f64);
-    if ones_a == 0.0 || ones_b == 0.0 {
-        return f64::from(ones_a == ones_b);
-    }
-    tamis_bits::set::common(a, b) as f64 / (ones_a * ones_b).sqrt()
 }
 
 /// The mean of `of(n)` over the number `n` of balls in one of the places, when each ball falls in
