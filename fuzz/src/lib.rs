@@ -130,7 +130,6 @@ pub fn ops(bytes: &[u8]) {
 /// A small map of any entries, and then any reads and writes, against an exact one.
 fn values(kind: Kind, input: &mut Input<'_>) {
     let hasher = KeyHasher::new(HashId::Fast, [input.byte().into(), 0]);
-    let goal = |keys| Ok(Goal::KeysFpr { keys, fpr: 0.01 });
     let (mut truth, mut torn) = (BTreeMap::new(), false);
     let entries: Vec<(KeyHash, u64)> = (0..input.byte())
         .map(|_| {
@@ -139,12 +138,12 @@ fn values(kind: Kind, input: &mut Input<'_>) {
             (key.hash_with(&hasher), value)
         })
         .collect();
-    let mut filter =
-        match kind.build_map(&BuildOptions::new(), goal, &Settings::default(), &entries[..]) {
-            Ok(filter) if !torn => filter,
-            Err(Error::Conflict { .. }) if torn => return,
-            other => panic!("two values for one key: {torn}, {:?}", other.err()),
-        };
+    let sizing = Sizing::fpr(0.01);
+    let mut filter = match kind.build_map(&sizing, &mut &entries[..], &BuildOptions::new()) {
+        Ok(filter) if !torn => filter,
+        Err(Error::Conflict { .. }) if torn => return,
+        other => panic!("two values for one key: {torn}, {:?}", other.err()),
+    };
     let bits = filter.value_bits().expect("a kind with values");
     while !input.0.is_empty() {
         let (key, value) = (input.byte(), input.number() >> (64 - bits));
@@ -179,6 +178,7 @@ pub fn plan(bytes: &[u8]) {
                 Goal::KeysFpr { keys, .. } => figures.keys == keys && kept,
                 Goal::KeysBytes { keys, bytes } => figures.keys == keys && figures.bytes <= bytes,
                 Goal::BytesFpr { bytes, .. } => figures.bytes <= bytes && kept,
+                other => panic!("{other:?} is not covered"),
             };
             assert!(met && (0.0..=1.0).contains(&figures.fpr), "{kind} {goal:?}: {figures:?}");
         }
