@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use tamis::plan::recommend;
 use tamis::{
     BuildOptions, Capability, Error, Goal, HashId, Key, KeyHash, KeyHasher, Kind, Limits, Reader,
-    Settings,
+    Settings, Sizing,
 };
 use tamis_conformance::attack::{Parts, recompute};
 use tamis_conformance::files::{golden, survive};

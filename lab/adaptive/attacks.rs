@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use lab::{Line, STRANGERS, Sheet, hashes};
-use tamis::{AnyFilter, BroomShape, Capability, Filter, Goal, KeyHash, Kind, Shape};
+use tamis::{AnyFilter, BroomShape, Build, Capability, Filter, KeyHash, Kind, Shape, Sizing};
 
 use crate::guarded::{Guarded, through_a_file};
 use crate::{ADAPTIVE, Claims, KINDS, Random, STATIC, form};
@@ -425,11 +425,12 @@ pub(crate) fn streams() -> Result<()> {
             for (kind, points) in kinds.iter().zip(&mut points) {
                 let adapts = kind.can(Capability::Adapt);
                 // At least 0.4 bits a key for the cache; it gets what the filter leaves, too.
-                let goal = match adapts {
-                    true => Goal::KeysFpr { keys: MEMBERS, fpr: EPS },
-                    false => Goal::KeysBytes { keys: MEMBERS, bytes: bytes - MEMBERS / 20 },
+                let sizing = match adapts {
+                    true => Sizing::fpr(EPS),
+                    false => Sizing::bytes(bytes - MEMBERS / 20),
                 };
-                let mut guarded = Guarded::fitting(*kind, goal, members.clone())?;
+                let sizing = sizing.capacity(MEMBERS);
+                let mut guarded = Guarded::fitting(*kind, &sizing, members.clone())?;
                 let spare = bytes.saturating_sub(guarded.filter.figures().bytes).max(64);
                 let mut cache = Cache { sets: vec![[0; 8]; spare as usize / 64] };
                 let (mut random, mut let_in) = (Random(9), 0u64);
@@ -468,8 +469,8 @@ pub(crate) fn soak(lookups: u64, claims: &mut Claims) -> Result<()> {
     for kind in ADAPTIVE {
         // Sizes to move between; only a broom can.
         let sizes = if kind == Kind::Broom { vec![10_000, 20_000, 40_000] } else { vec![20_000] };
-        let goal = Goal::KeysFpr { keys: sizes[0], fpr: POOR };
-        let mut guarded = Guarded::fitting(kind, goal, hashes(24, 0, sizes[0] * 9 / 10))?;
+        let sizing = Sizing::fpr(POOR).capacity(sizes[0]);
+        let mut guarded = Guarded::fitting(kind, &sizing, hashes(24, 0, sizes[0] * 9 / 10))?;
         let (mut random, mut next, mut number) = (Random(11), 1 << 30, 0);
         let (mut asked, mut denied, mut moves, mut files) = (0u64, 0u64, 0u64, 0u64);
         let (mut round, mut reported) = (0u64, 0);

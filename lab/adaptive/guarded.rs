@@ -4,8 +4,8 @@ use std::ops::RangeInclusive;
 
 use anyhow::{Context, Result};
 use tamis::{
-    AnyFilter, Broom, Capability, Filter, Goal, HashId, KeyHash, KeyHasher, Keyed, Kind, Limits,
-    Repair, Settings,
+    AnyFilter, Broom, BuildOptions, Capability, Filter, HashId, KeyHash, KeyHasher, Keyed, Kind,
+    Limits, Repair, Sizing,
 };
 
 /// The members, in the order of their hashes: what a store with an index on the hash would be.
@@ -54,12 +54,11 @@ pub(crate) struct Guarded {
 
 impl Guarded {
     pub(crate) fn new(kind: Kind, members: Vec<KeyHash>, fpr: f64) -> Result<Self> {
-        let goal = Goal::KeysFpr { keys: members.len() as u64, fpr };
-        Self::fitting(kind, goal, members)
+        Self::fitting(kind, &Sizing::fpr(fpr).capacity(members.len() as u64), members)
     }
 
-    pub(crate) fn fitting(kind: Kind, goal: Goal, members: Vec<KeyHash>) -> Result<Self> {
-        let filter = kind.build(1, goal, &Settings::default(), &members[..])?;
+    pub(crate) fn fitting(kind: Kind, sizing: &Sizing, members: Vec<KeyHash>) -> Result<Self> {
+        let filter = kind.build(sizing, &mut &members[..], &BuildOptions::new())?;
         Ok(Self::of(filter, members))
     }
 

@@ -14,7 +14,7 @@ use lab::{Line, STRANGERS, Sheet, hashes};
 use tamis::plan::solve;
 use tamis::{
     AdaptiveBloom, AdaptiveBloomShape, AnyFilter, Broom, BroomShape, Build, Filter, Goal, Insert,
-    Kind, Remove, Settings, Shape,
+    Kind, Remove, Settings, Shape, Sizing,
 };
 
 use crate::attacks::{KEYS, POOR};
@@ -131,11 +131,11 @@ fn equal(keys: u64) -> Result<()> {
         let bytes = Guarded::new(Kind::Broom, members.clone(), eps)?.filter.figures().bytes;
         let asked = (4000.0 / eps) as u64;
         for kind in KINDS.into_iter().chain([Kind::CountingQuotient]) {
-            let goal = match kind {
-                Kind::Broom => Goal::KeysFpr { keys, fpr: eps },
-                _ => Goal::KeysBytes { keys, bytes },
+            let sizing = match kind {
+                Kind::Broom => Sizing::fpr(eps),
+                _ => Sizing::bytes(bytes),
             };
-            let mut guarded = Guarded::fitting(kind, goal, members.clone())?;
+            let mut guarded = Guarded::fitting(kind, &sizing.capacity(keys), members.clone())?;
             for chunk in 0..asked / 8192 + 1 {
                 let from = chunk * 8192;
                 for x in hashes(6, STRANGERS + from, (asked - from).min(8192)) {
@@ -174,7 +174,7 @@ fn space(keys: u64, claims: &mut Claims) -> Result<()> {
     for (lines, power, most) in sizes {
         let eps = 1.0 / f64::from(power);
         let mut settings = Settings::default();
-        settings.set("lines", lines.to_string());
+        settings.set("lines", lines);
         let shape: BroomShape = solve(Goal::KeysFpr { keys, fpr: eps }, &settings)?;
         let mut present = hashes(2, 0, keys);
         let mut broom = Broom::build(shape.clone(), &present[..])?;

@@ -15,7 +15,10 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use lab::{Line, STRANGERS, Sheet, hashes, processor_time};
 use tamis::filters::sat::{Construction, Sat, SatShape};
-use tamis::{AnyFilter, Bloom, BloomShape, Build, Filter, Goal, KeyHash, Kind, Settings, Shape};
+use tamis::{
+    AnyFilter, Bloom, BloomShape, Build, BuildOptions, Filter, KeyHash, Kind, Settings, Shape,
+    Sizing, given,
+};
 
 use paper::{EFFICIENCIES, PLANES, TABLE_2, TABLE_3, TABLE_4, TABLE_5};
 
@@ -373,10 +376,10 @@ fn among_others(_: bool) -> Result<()> {
         all.push((format!("sat k={k} E={efficiency}"), Kind::Sat, settings));
     }
     let members = hashes(SALT, 0, KEYS);
-    let goal = Goal::KeysFpr { keys: KEYS, fpr: 0.25 };
     let mut built: Vec<(String, AnyFilter, f64)> = Vec::new();
     for (name, kind, settings) in all {
-        let build = || kind.build(1, goal, &settings, &members[..]);
+        let sizing = Sizing::fpr(0.25).capacity(KEYS).settings(settings);
+        let build = || kind.build(&sizing, &mut &members[..], &BuildOptions::new());
         // What is quick is built often enough for the clock.
         let rounds = if kind.is_slow_to_build() { 1 } else { 32 };
         let start = processor_time()?;
@@ -427,7 +430,7 @@ fn a_million(_: bool) -> Result<()> {
     let shape = SatShape::new(Construction::Sliced, 4, PLANES[1], 0.80, keys)?;
     for threads in [1, available_parallelism()?.get()] {
         let start = Instant::now();
-        let filter = Sat::build_on(threads, shape.clone(), &members[..])?;
+        let filter = Sat::build_with(&BuildOptions::new().threads(threads), given(shape.clone()), &members[..])?;
         let wall = start.elapsed().as_secs_f64();
         let reached = format!("{:.4}", filter.shape().efficiency());
         let row = [keys.to_string(), "4".into(), "0.8".into(), reached, threads.to_string()];

@@ -11,7 +11,8 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use kuva::prelude::{Layout, LinePlot, Plot, ScatterPlot};
 use tamis::{
-    Build, Figures, Filter, Goal, HashId, Hashes, Key, KeyHash, KeyHasher, Settings, Shape, plan,
+    Build, BuildOptions, Figures, Filter, Goal, HashId, Hashes, Key, KeyHash, KeyHasher, Persist,
+    Settings, Shape, given, plan,
 };
 use tamis_bench::{Contender, KindContender};
 
@@ -56,7 +57,7 @@ pub fn over(bits_per_key: f64, fpr: f64) -> f64 {
 /// # Errors
 ///
 /// Returns an error if the kind cannot meet `goal`.
-pub fn entrant<F: Build + 'static>(
+pub fn entrant<F: Build + Persist + 'static>(
     name: &'static str,
     goal: Goal,
     settings: &[(&str, &str)],
@@ -69,14 +70,15 @@ pub fn entrant<F: Build + 'static>(
     Ok(Box::new(KindContender::<F> { name, shape: plan::solve(goal, &all)?, hasher }))
 }
 
-impl<F: Build + 'static> Entrant for KindContender<F> {
+impl<F: Build + Persist + 'static> Entrant for KindContender<F> {
     fn figures(&self) -> Figures {
         self.shape.figures()
     }
 
     fn stream(&self, threads: usize) -> Result<()> {
         let keys = Hashes::new((0..self.figures().keys).map(|key| key.hash_with(&self.hasher)));
-        F::build_on(threads, self.shape.clone(), keys)?;
+        let options = BuildOptions::new().threads(threads);
+        F::build_with(&options, given(self.shape.clone()), keys)?;
         Ok(())
     }
 }

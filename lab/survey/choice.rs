@@ -3,7 +3,7 @@
 use anyhow::Result;
 use lab::{STRANGERS, Sheet, hashes};
 use tamis::plan::{Advice, FIRST_KEYS, recommend, recommend_unknown};
-use tamis::{AnyFilter, Capability, Goal, KeyHash, Kind, Settings};
+use tamis::{AnyFilter, BuildOptions, Capability, Filter, Goal, KeyHash, Kind, Sizing};
 
 const KEYS: u64 = 1_000_000;
 const WINDOW: u64 = 100_000;
@@ -86,8 +86,8 @@ fn first(ranked: Vec<Advice>) -> Result<Kind> {
 }
 
 fn build(kind: Kind, size: u64, keys: &[KeyHash]) -> Result<AnyFilter> {
-    let goal = Goal::KeysFpr { keys: size, fpr: FPR };
-    Ok(kind.build(1, goal, &Settings::default(), keys)?)
+    let sizing = Sizing::fpr(FPR).capacity(size);
+    Ok(kind.build(&sizing, &mut { keys }, &BuildOptions::new())?)
 }
 
 /// From a first size to all keys.

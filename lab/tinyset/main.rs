@@ -132,7 +132,7 @@ fn fill<F: Build + Insert>(shape: &F::Shape, members: &[KeyHash]) -> Result<Fill
 
 fn tiny(keys: u64, rate: f64, bits: u64) -> Result<TinySetShape> {
     let mut settings = tamis::Settings::default();
-    settings.set("block", bits.to_string());
+    settings.set("block", bits);
     Ok(tamis::plan::solve(tamis::Goal::KeysFpr { keys, fpr: rate }, &settings)?)
 }
 

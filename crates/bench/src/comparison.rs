@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 use comfy_table::{CellAlignment, Table, presets};
-use tamis::{Error, Goal, HashId, KeyHasher};
+use tamis::{Goal, HashId, KeyHasher, UnknownName};
 
 use crate::harness::{self, Contender, Keys, Metric, Outcome};
 
@@ -24,6 +24,8 @@ pub struct Options {
     pub seed: u64,
     /// Print one JSON object per contender.
     pub json: bool,
+    /// Measure each kind also through `AnyFilter`, whose kind is known only at run time.
+    pub dynamic: bool,
     /// Build only the contender of this name, and print the peak memory of that build in bytes.
     pub peak_of: Option<String>,
 }
@@ -66,7 +68,7 @@ pub fn compare(
 ) -> Result<Option<Vec<Outcome>>> {
     let known = |filter: &str| contenders.iter().any(|one| selects(filter, one.name()));
     if let Some(name) = options.filters.iter().find(|filter| !known(filter)) {
-        bail!(Error::Unknown { what: "filter", name: name.clone() });
+        bail!(UnknownName::new("filter", name.clone()));
     }
     if let Some(name) = &options.peak_of {
         print_peak(options, contenders, name)?;
@@ -195,6 +197,7 @@ mod tests {
             rounds: 2,
             seed: 1,
             json: false,
+            dynamic: false,
             peak_of: None,
         }
     }

@@ -2,7 +2,8 @@
 
 use anyhow::{Result, bail, ensure};
 use tamis::{
-    Build, Error, Filter, Goal, Hashes, Key, KeyHasher, Keyed, Kind, Settings, Shape, plan,
+    Build, BuildOptions, Error, Goal, Hashes, Key, KeyHasher, Keyed, Kind, Persist, Settings,
+    Sizing, plan,
 };
 
 use crate::comparison::Options;
@@ -15,7 +16,7 @@ const MAX_KEYS_SLOW: u64 = 100_000;
 
 /// A filter of type `F`, built from a fixed shape.
 #[derive(Debug)]
-pub struct KindContender<F: Filter> {
+pub struct KindContender<F: Build> {
     /// The name in tables.
     pub name: &'static str,
     /// The shape that every build uses.
@@ -24,7 +25,7 @@ pub struct KindContender<F: Filter> {
     pub hasher: KeyHasher,
 }
 
-impl<F: Build + 'static> Contender for KindContender<F> {
+impl<F: Build + Persist + 'static> Contender for KindContender<F> {
     fn name(&self) -> &str {
         self.name
     }
@@ -35,9 +36,37 @@ impl<F: Build + 'static> Contender for KindContender<F> {
     }
 }
 
-impl<F: Filter> Built for Keyed<F> {
+/// The same kind through [`AnyFilter`](tamis::AnyFilter), which costs a dispatch per query.
+#[derive(Debug)]
+struct DynamicContender {
+    name: String,
+    kind: Kind,
+    sizing: Sizing,
+    hasher: KeyHasher,
+}
+
+impl Contender for DynamicContender {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn build(&self, keys: &[u64]) -> Result<Box<dyn Built>> {
+        let mut hashes = Hashes::new(keys.iter().map(|key| key.hash_with(&self.hasher)));
+        let filter = self.kind.build(&self.sizing, &mut hashes, &BuildOptions::new())?;
+        Ok(Box::new(Keyed::new(self.hasher, filter)))
+    }
+}
+
+/// Returns a kind of the registry through [`AnyFilter`](tamis::AnyFilter), named `KIND dynamic`.
+fn dynamic(kind: Kind, options: &Options) -> Box<dyn Contender> {
+    let name = format!("{kind} dynamic");
+    let sizing = Sizing::fpr(options.fpr).capacity(options.keys);
+    Box::new(DynamicContender { name, kind, sizing, hasher: options.hasher() })
+}
+
+impl<F: Persist> Built for Keyed<F> {
     fn bytes(&self) -> u64 {
-        self.filter().shape().figures().bytes
+        self.filter().bytes()
     }
 
     fn count(&self, keys: &[u64]) -> usize {
@@ -63,7 +92,10 @@ macro_rules! define_kind {
                     shape: plan::solve(goal, &Settings::default())?,
                     hasher,
                 }),
-            )* })
+            )*
+                // `Kind` is non-exhaustive; the registry lists every kind of this version.
+                other => bail!("{other} is not in the registry"),
+            })
         }
     };
 }
@@ -94,7 +126,12 @@ pub fn kinds(options: &Options) -> Result<Vec<Box<dyn Contender>>> {
             continue;
         }
         match kind(*one, options.goal(), options.hasher()) {
-            Ok(contender) => contenders.push(contender),
+            Ok(contender) => {
+                contenders.push(contender);
+                if options.dynamic {
+                    contenders.push(dynamic(*one, options));
+                }
+            }
             Err(error) if !by_name => eprintln!("skipped {one}: {error}"),
             Err(error) => return Err(error.context(one.name())),
         }

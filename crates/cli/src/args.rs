@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::{Args, Parser, Subcommand};
-use tamis::HashId;
+use tamis::{HashId, KeyForms};
 
 use crate::input::Separator;
 use crate::number;
@@ -88,6 +88,11 @@ impl Form {
             Self { nul: true, .. } => Separator::Nul,
             _ => Separator::Newline,
         }
+    }
+
+    /// Returns the form of the keys, as filters record it.
+    pub(crate) fn key_forms(&self) -> KeyForms {
+        if self.u64 { KeyForms::INTEGERS } else { KeyForms::BYTES }
     }
 
     pub(crate) fn threads(&self) -> usize {
@@ -608,6 +613,9 @@ pub(crate) struct Bench {
     /// Print one JSON object per kind, with the peak memory of a build
     #[arg(long)]
     pub(crate) json: bool,
+    /// Measure each kind also through the run-time dispatch that other languages use
+    #[arg(long)]
+    pub(crate) dynamic: bool,
     /// Print the peak memory of building this kind, in bytes
     #[arg(long, value_name = "FILTER", hide = true)]
     pub(crate) peak_of: Option<String>,

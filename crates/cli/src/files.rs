@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use tamis::{AnyFilter, Keyed};
 
+use crate::args::Form;
 use crate::errors::failure;
 use crate::memory::check_memory;
 use crate::signals::finish_before_interrupts;
@@ -14,6 +15,24 @@ use crate::signals::finish_before_interrupts;
 pub(crate) fn open(path: &Path, check: bool) -> Result<Keyed<AnyFilter>> {
     let opened = if check { Keyed::open_verified(path) } else { Keyed::open(path) };
     opened.map_err(|error| failure(path.display(), &error))
+}
+
+/// Opens a filter to look up keys of this form, which its own keys must have.
+pub(crate) fn open_for(path: &Path, check: bool, form: &Form) -> Result<Keyed<AnyFilter>> {
+    let opened = open(path, check)?;
+    opened
+        .check_key_form(form.key_forms())
+        .map_err(|error| failure(path.display(), &error))?;
+    Ok(opened)
+}
+
+/// Opens and verifies a filter that will be changed by keys of this form, which takes a copy in memory.
+pub(crate) fn open_to_change_for(path: &Path, form: &Form) -> Result<Keyed<AnyFilter>> {
+    let opened = open_to_change(path)?;
+    opened
+        .check_key_form(form.key_forms())
+        .map_err(|error| failure(path.display(), &error))?;
+    Ok(opened)
 }
 
 /// Opens and verifies a filter that will be changed, which takes a copy in memory.

@@ -71,6 +71,13 @@ macro_rules! from_integers {
 }
 from_integers!(u8, u16, u32, u64);
 
+impl From<i32> for SettingValue {
+    /// Takes an integer literal. A negative number becomes a real one, which no integer setting accepts.
+    fn from(value: i32) -> Self {
+        u64::try_from(value).map_or(Self::Real(value.into()), Self::Integer)
+    }
+}
+
 impl From<f64> for SettingValue {
     fn from(value: f64) -> Self {
         Self::Real(value)

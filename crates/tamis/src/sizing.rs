@@ -83,6 +83,11 @@ impl Sizing {
         Self { target: target.target, ..self }
     }
 
+    /// Returns the settings.
+    pub fn get_settings(&self) -> &Settings {
+        &self.settings
+    }
+
     /// Returns the capacity, if it is given.
     pub fn given_capacity(&self) -> Option<u64> {
         self.capacity

@@ -62,7 +62,7 @@ fn count(text: &str) -> Result<u64> {
 
 fn main() -> ExitCode {
     let Cli { filter: filters, keys, fpr, rounds, seed, json, peak_of } = Cli::parse();
-    match run(&Options { filters, keys, fpr, rounds, seed, json, peak_of }) {
+    match run(&Options { filters, keys, fpr, rounds, seed, json, dynamic: false, peak_of }) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("peers: {error:#}");
@@ -207,7 +207,7 @@ fn threads<F: Build>(options: &Options) -> Result<Option<Ratio>> {
         let shape = shape.clone();
         let hashes = &hashes[..];
         move || {
-            F::build_on(threads, shape.clone(), hashes)?;
+            F::build_with(&BuildOptions::new().threads(threads), given(shape.clone()), hashes)?;
             Ok(())
         }
     };

@@ -318,6 +318,7 @@ mod tests {
                 rounds: 1,
                 seed: 1,
                 json: false,
+                dynamic: false,
                 peak_of: None,
             };
             let members = Keys::members_only(keys, 7).members;

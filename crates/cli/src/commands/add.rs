@@ -1,7 +1,7 @@
 //! `tamis add`: inserts keys into a filter.
 
 use anyhow::{Result, bail};
-use tamis::{Capability, Error};
+use tamis::{Capability, Error, Filter};
 
 use crate::args::Add;
 use crate::errors::failure;
@@ -12,7 +12,7 @@ use crate::{files, number, output, progress};
 pub(crate) fn run(args: &Add) -> Result<()> {
     let args = &args.change;
     files::check_target(args.target())?;
-    let mut keyed = files::open_to_change(&args.filter)?;
+    let mut keyed = files::open_to_change_for(&args.filter, &args.form)?;
     let hasher = *keyed.hasher();
     let filter = keyed.filter_mut();
     super::require(filter.kind(), Capability::Insert, &args.filter)?;

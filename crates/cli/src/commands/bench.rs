@@ -15,6 +15,7 @@ pub(crate) fn run(args: &Bench) -> Result<()> {
         rounds: args.rounds,
         seed: args.seed,
         json: args.json,
+        dynamic: args.dynamic,
         peak_of: args.peak_of.clone(),
     };
     let contenders = kinds(&options)?;

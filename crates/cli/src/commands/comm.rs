@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use serde_json::json;
-use tamis::KeyHash;
+use tamis::{Filter, KeyHash};
 
 use crate::args::Comm;
 use crate::hashing::{Pool, hash_lines};
@@ -18,7 +18,7 @@ struct Scratch {
 }
 
 pub(crate) fn run(args: &Comm) -> Result<bool> {
-    let (hasher, filter) = files::open(&args.filter, !args.no_check)?.into_parts();
+    let (hasher, filter) = files::open_for(&args.filter, !args.no_check, &args.form)?.into_parts();
     let keys = Keys::open(&args.keys_from, args.form.separator(), false)?;
     let bar = progress::bar_beside_output("querying", &keys);
     let pool = Pool::<Scratch>::default();

@@ -12,7 +12,8 @@ use anyhow::{Context, Result, ensure};
 use comfy_table::{CellAlignment, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use tamis::{
-    AnyFilter, Capability, Goal, HashId, Hashes, Key, KeyHash, KeyHasher, Keyed, Kind, Settings,
+    AnyFilter, BuildOptions, Capability, Filter, Goal, HashId, Key, KeyHash, KeyHasher, Keyed, Kind,
+    Settings, Sizing,
 };
 
 const WORDS: usize = 50_000;
@@ -142,9 +143,8 @@ fn measure(kind: Kind, hashes: &Hashed, hasher: KeyHasher, folder: &Path) -> Res
         false => &hashes.members[..],
     };
     let keys = members.len() as u64;
-    let goal = Goal::KeysFpr { keys, fpr: FPR };
     let filter = kind
-        .build(1, goal, &Settings::default(), Hashes::new(members.iter().copied()))
+        .build(&Sizing::fpr(FPR).capacity(keys), &mut { members }, &BuildOptions::new())
         .with_context(|| format!("building a {kind} filter"))?;
     let mut false_negatives = keys - count_positives(&filter, members);
     let start = Instant::now();

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use serde_json::json;
+use tamis::Filter;
 
 use crate::args::Info;
 use crate::number::{show_rate, show_size};

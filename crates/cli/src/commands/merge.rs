@@ -1,6 +1,7 @@
 //! `tamis merge`: merges or intersects filters.
 
 use anyhow::{Result, bail};
+use tamis::Filter;
 
 use crate::args::Merge;
 use crate::errors::failure;

@@ -41,11 +41,11 @@ fn efficiency(bits: Option<f64>, fpr: f64) -> Option<f64> {
 }
 
 /// Checks that the kind of the filter in `path` has a capability.
-fn require(kind: Kind, what: Capability, path: &Path) -> Result<()> {
-    if kind.can(what) {
+fn require(kind: Kind, capability: Capability, path: &Path) -> Result<()> {
+    if kind.can(capability) {
         return Ok(());
     }
-    Err(failure(path.display(), &tamis::Error::Unsupported { kind, what }))
+    Err(failure(path.display(), &tamis::Error::Unsupported { kind, capability }))
 }
 
 /// Returns the names of a kind's capabilities.

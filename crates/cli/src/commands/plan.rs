@@ -2,8 +2,8 @@
 
 use anyhow::{Result, bail};
 use serde_json::json;
-use tamis::plan::{recommend, recommend_unknown, survey_unknown};
-use tamis::{Advice, Capability, Goal, Kind, Settings};
+use tamis::plan::{GROWN_KEYS, recommend, recommend_unknown, survey_unknown};
+use tamis::{Advice, Capability, Goal, Kind, Merit, Settings};
 
 use crate::args::{Need, Plan};
 use crate::number::{show_rate, show_size};
@@ -27,18 +27,19 @@ pub(crate) fn run(args: &Plan) -> Result<()> {
                 "fpr": advice.figures.fpr,
                 "bytes": advice.figures.bytes,
                 "bits_per_key": advice.figures.bits_per_key(),
-                "reason": advice.reason,
+                "reason": reason(advice, args.keys.or(args.bytes)),
             })
         }));
     }
-    let rows = ranked.iter().map(|Advice { kind, figures, reason }| {
+    let rows = ranked.iter().map(|advice| {
+        let figures = &advice.figures;
         vec![
-            kind.to_string(),
+            advice.kind.to_string(),
             figures.keys.to_string(),
             show_rate(figures.fpr),
             show_size(figures.bytes),
             format!("{:.2}", figures.bits_per_key()),
-            reason.clone(),
+            reason(advice, args.keys.or(args.bytes)),
         ]
     });
     let head = ["filter", "keys", "fpr", "size", "bits/key", "why"];
@@ -49,6 +50,35 @@ pub(crate) fn run(args: &Plan) -> Result<()> {
         }
     }
     output::print(text)
+}
+
+/// Returns the merits of a kind and its figures, in words. Without a size the keys are unknown, and the
+/// figures are those of a filter that has grown.
+fn reason(advice: &Advice, size: Option<u64>) -> String {
+    let grows = size.is_none();
+    if grows && !advice.kind.can(Capability::Grow) {
+        return "the choice of the survey: rebuilt in more memory each time it is full, which denies \
+                earlier keys unless all of them can be read again"
+            .to_owned();
+    }
+    let merits = advice.merits.iter().map(|merit| match merit {
+        Merit::OnlyChoice => "the only kind that qualifies",
+        Merit::LowestRate => "the fewest false positives in that memory",
+        Merit::Smallest => "the smallest",
+        Merit::LeastWork => "the least work per query",
+        _ => "the best balance of memory and work",
+    });
+    let merits = merits.collect::<Vec<_>>().join(", ");
+    let figures = format!(
+        "{:.2} bits per key, work of {:.1} memory reads per query",
+        advice.figures.bits_per_key(),
+        advice.figures.query_cost
+    );
+    let grown = if grows { format!(", grown to {GROWN_KEYS} keys") } else { String::new() };
+    match merits.is_empty() {
+        true => format!("{figures}{grown}"),
+        false => format!("{merits}; {figures}{grown}"),
+    }
 }
 
 /// Returns the advice of the survey for a capability, where the ranking differs from it or adds to it.

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::exit;
 
 use anyhow::Result;
-use tamis::KeyHash;
+use tamis::{Filter, KeyHash};
 
 use crate::args::Query;
 use crate::hashing::{Pool, hash_lines};
@@ -20,7 +20,7 @@ struct Scratch {
 }
 
 pub(crate) fn run(args: &Query) -> Result<bool> {
-    let filter = files::open(&args.filter, !args.no_check)?;
+    let filter = files::open_for(&args.filter, !args.no_check, &args.form)?;
     let probes = Keys::open(&args.probes, args.form.separator(), false)?;
     let bar = progress::bar_beside_output("querying", &probes);
     let (hasher, filter) = filter.into_parts();

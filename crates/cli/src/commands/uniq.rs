@@ -123,7 +123,7 @@ fn begin(args: &Uniq) -> Result<Keyed<AnyFilter>> {
     let mut settings = Settings::default();
     let keys = match args.window {
         Some(Window::Time(time)) => {
-            settings.set("ticks", time.as_millis().to_string());
+            settings.set("ticks", u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
             args.keys.unwrap_or(WINDOW)
         }
         Some(Window::Lines(lines)) => lines,
@@ -138,21 +138,26 @@ fn begin(args: &Uniq) -> Result<Keyed<AnyFilter>> {
         files::check_target(path)?;
         if path.exists() {
             let given = args.window.is_some() || args.fpr.is_some();
-            return resume(path, given.then_some(&shape));
+            return resume(args, path, given.then_some(&shape));
         }
     }
     memory::check_memory(tamis::Shape::figures(&shape).bytes, None)?;
     let filter = Sliding::build(shape, &[][..])?;
-    Ok(Keyed::new(KeyHasher::random(HashId::Fast), AnyFilter::Sliding(filter)))
+    let keyed = Keyed::new(KeyHasher::random(HashId::Fast), AnyFilter::Sliding(filter));
+    Ok(keyed.with_key_forms(args.form.key_forms()))
 }
 
 /// Opens a checkpoint and checks that it has the window of `shape`.
-fn resume(path: &Path, shape: Option<&SlidingShape>) -> Result<Keyed<AnyFilter>> {
-    let keyed = files::open_to_change(path)?;
+fn resume(
+    args: &Uniq,
+    path: &Path,
+    shape: Option<&SlidingShape>,
+) -> Result<Keyed<AnyFilter>> {
+    let keyed = files::open_to_change_for(path, &args.form)?;
     let name = path.display();
     match keyed.filter() {
         AnyFilter::Sliding(filter)
-            if shape.is_none_or(|shape| shape == tamis::Filter::shape(filter)) =>
+            if shape.is_none_or(|shape| shape == filter.shape()) =>
         {
             Ok(keyed)
         }

@@ -68,11 +68,12 @@ impl<F: DictionaryFilter, S: Store> Engine<F, S> {
             None => return add(&counters.postponed),
             Some(Repair::NotNeeded) => return,
             Some(Repair::Impossible) => add(&counters.impossible),
-            Some(Repair::Extended) => add(&counters.repairs),
             Some(Repair::Rehashed) => {
                 add(&counters.repairs);
                 add(&counters.rehashes);
             }
+            // `Extended`, and repairs that later versions add.
+            Some(_) => add(&counters.repairs),
         }
         state.changed = true;
     }

@@ -1,37 +1,37 @@
-//! Hash compaction: a sorted hash table of `l`-bit digests instead of keys.
+//! Hash compaction: a sorted hash table of `l`-bit fingerprints in place of keys.
 //!
 //! ```text
-//!  key ──► digest d in 1..2^l ──► home slot: the slots share out the digests in order
+//!  key ──► fingerprint d in 1..2^l ──► home slot: proportional to the fingerprint
 //!
-//!  slots   0   1   2   3   4   5   6   7 …                    slots, then up to 96 more for what
-//!        | 3 |   | 9 |11 |12 |   |18 |21 | …  |   |   |   |   is pushed past the last home
-//!                  └ 11 and 12 have slot 2 for home too: each entry lies in its home,
-//!                    or right after the one before it; 0 is an empty slot
+//!  slots   0   1   2   3   4   5   6   7 …                    slots, then up to 96 more for entries
+//!        | 3 |   | 9 |11 |12 |   |18 |21 | …  |   |   |   |   that are shifted past the last home
+//!                  └ slot 2 is also the home of 11 and 12: each entry is in its home,
+//!                    or right after the entry before it; 0 is an empty slot
 //! ```
 //!
 //! | figure | |
 //! | --- | --- |
-//! | bits a key | l / 0.8, where l = log2(keys / fpr) rounded up: 34 for a million keys at 1 % |
+//! | bits per key | l / 0.8, where l = log2(keys / fpr) rounded up: 34 for 10^6 keys at 1 % |
 //! | cache lines | 1, and rarely the next: about 3 entries are read |
-//! | building | sorts; up to 16 bytes a key beside the table; fails with less than 10^-15 |
+//! | building | sorts; up to 16 bytes per key beside the table; fails with probability below 10^-15 |
 //!
-//! A stranger passes if its digest equals *any* of the n in the table: the rate is n / (2^l - 1),
-//! so the digests must grow with the set. That makes it the dearest kind here at scale. What it
-//! has for that: one memory access, and a table that is the same whatever order the keys came in.
-//! It cannot forget a key: two keys may share a digest, and it keeps each digest once. Built from
-//! n keys it so holds a little less than n, by a share of half the rate.
+//! A non-member passes if its fingerprint equals *any* of the n in the table. The rate is
+//! n / (2^l - 1), so the fingerprints grow with the set, which makes this the largest kind for many
+//! keys. Its advantages are one memory access, and a table that does not depend on the order of the
+//! keys. Keys cannot be removed, because two keys may share a fingerprint, which is stored once. So a
+//! filter of n keys holds slightly fewer than n fingerprints, by a share of half the rate.
 //!
-//! Wolper, Leroy, *Reliable Hashing without Collision Detection*, 1993, by way of a survey.
-//! Differences: the slot follows from the digest when inserting *and* when asking (the survey asks
-//! at the slot of the uncompacted key, and would deny members); the rate has the factor n, which
-//! the survey drops; and the table is ordered (Amble, Knuth, *Ordered Hash Tables*, 1974), which
-//! ends a failing search early and makes equal sets equal bytes. Linear probing does not wrap
+//! Wolper, Leroy, *Reliable Hashing without Collision Detection*, 1993, as described in a survey.
+//! Differences: the slot follows from the fingerprint in insertions *and* lookups (the survey looks up
+//! the slot of the uncompacted key, which would cause false negatives); the rate has the factor n,
+//! which the survey omits; and the table is ordered (Amble, Knuth, *Ordered Hash Tables*, 1974), which
+//! ends unsuccessful searches early and makes equal sets equal bytes. Linear probing does not wrap
 //! around, which would break the order.
 
 use tamis_bits::{Words, packed, prefetch, range, set};
 use tamis_format::{Name, Reader, Writer};
 
-use super::common::sort::sort;
+use super::common::sort::{CHECKED, dedup, sort};
 use super::common::{check_same, usize_words};
 use crate::error::{Error, Full};
 use crate::hash::KeyHash;
@@ -44,17 +44,17 @@ use crate::traits::{Build, Filter, Insert, Merge, Persist};
 
 const TABLE: Name = Name::new("table");
 const MAX_SLOTS: u64 = 1 << 49;
-/// Slots for every 4 keys: a load of at most 0.8. Higher up searches grow long quickly (3 entries
-/// at 0.8, 5.5 at 0.9), lower down the table grows for little.
+/// Slots for every 4 keys: a load of at most 0.8. At higher loads searches quickly become long (3
+/// entries at 0.8, 5.5 at 0.9), at lower loads the table is larger for little gain.
 const SLOTS_FOR_FOUR: u64 = 5;
-/// Slots past the last home. The run that ends there is the queue of a server that takes one entry
-/// a slot while 0.8 arrive: longer than d with about e^(-0.43 d), since 0.8 (e^0.43 - 1) = 0.43.
-/// 96 overflow once in 10^18 tables.
+/// Slots past the last home. The run that ends there is like the queue of a server that handles one
+/// entry per slot while 0.8 arrive: it is longer than d with probability e^(-0.43 d), since
+/// 0.8 (e^0.43 - 1) = 0.43. 96 slots overflow in one of 10^18 tables.
 const MAX_TAIL: u64 = 96;
-/// Entries that a search reads, on average, in a full table: (1 + 1 / (1 - 0.8)) / 2.
+/// The mean number of entries that a search in a full table reads: (1 + 1 / (1 - 0.8)) / 2.
 const ENTRIES_READ: f64 = 3.0;
 
-/// A number of slots, and bits of a digest.
+/// The shape: the number of slots, and the bits of a fingerprint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HashCompactionShape {
     slots: u64,
@@ -63,29 +63,36 @@ pub struct HashCompactionShape {
 }
 
 impl HashCompactionShape {
-    /// A shape by hand: this many home slots, bits of a digest, made for this many keys, of which
-    /// there must be at most 4 for 5 slots.
+    /// Returns the shape of `slots` home slots and fingerprints of `width` bits, for `keys` keys: at
+    /// most 4 for 5 slots.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] if an argument is out of range.
     pub fn new(slots: u64, width: u32, keys: u64) -> Result<Self, Error> {
         crate::shape::check_keys(keys)?;
         if slots == 0 || slots > MAX_SLOTS {
             return Err(Error::Limit { what: "slots", asked: slots, most: MAX_SLOTS });
         }
         if !(1..=64).contains(&width) {
-            return Err(Error::Limit { what: "bits a digest", asked: width.into(), most: 64 });
+            return Err(Error::Limit {
+                what: "bits per fingerprint",
+                asked: width.into(),
+                most: 64,
+            });
         }
         if slots < least_slots(keys) {
             let most = slots * 4 / SLOTS_FOR_FOUR;
-            return Err(Error::Limit { what: "keys in so few slots", asked: keys, most });
+            return Err(Error::Limit { what: "keys for this number of slots", asked: keys, most });
         }
         Ok(Self { slots, width, keys })
     }
 
-    /// Slots that are some digest's home.
+    /// Returns the number of home slots.
     pub fn slots(&self) -> u64 {
         self.slots
     }
 
-    /// Bits of a digest.
+    /// Returns the bits of a fingerprint.
     pub fn width(&self) -> u32 {
         self.width
     }
@@ -95,20 +102,20 @@ impl HashCompactionShape {
     }
 
     fn words(&self) -> u64 {
-        // At most 64 times 2^49 and a little: no overflow.
+        // At most 64 times slightly more than 2^49, so no overflow.
         (self.all_slots() * u64::from(self.width)).div_ceil(64)
     }
 
-    /// What the table remembers of a key: never 0.
+    /// Returns the fingerprint of a key, which is never 0.
     #[inline(always)]
-    fn digest(&self, key: KeyHash) -> u64 {
+    fn fingerprint(&self, key: KeyHash) -> u64 {
         range::scale(key.hi, packed::mask(self.width)) + 1
     }
 
-    /// Where a digest belongs; larger digests belong there or further on.
+    /// Returns the home slot of a fingerprint. It does not decrease as the fingerprint grows.
     #[inline(always)]
-    fn home(&self, digest: u64) -> u64 {
-        range::scale((digest - 1) << (64 - self.width), self.slots)
+    fn home(&self, fingerprint: u64) -> u64 {
+        range::scale((fingerprint - 1) << (64 - self.width), self.slots)
     }
 }
 
@@ -122,28 +129,29 @@ impl Shape for HashCompactionShape {
         (1..=64)
             .map(|width| Self { slots, width, keys })
             .find(|shape| shape.fpr_at(keys) <= fpr)
-            .ok_or(Error::Infeasible { why: "that takes digests of more than 64 bits" })
+            .ok_or(Error::Infeasible { why: "the rate needs fingerprints of more than 64 bits" })
     }
 
     fn figures(&self) -> Figures {
-        // Of so many keys a few share a digest: the chance that a stranger shares one with any.
+        // A few keys share a fingerprint, so this is the probability that a non-member shares one
+        // with any key.
         let miss = (-1.0 / packed::mask(self.width) as f64).ln_1p();
         Figures {
             keys: self.keys,
             fpr: if self.keys == 0 { 0.0 } else { -(self.keys as f64 * miss).exp_m1() },
             bytes: tamis_bits::lines(self.words()) * 64,
-            // Entry after entry, each a branch that may be guessed wrong.
+            // Each entry is a branch that may be mispredicted.
             query_cost: 1.0 + ENTRIES_READ * (0.125 + f64::from(self.width) / 512.0) + 2.5,
         }
     }
 
-    /// Of entries: the filter counts distinct digests.
+    /// Returns the rate with `keys` distinct fingerprints, which is what the filter counts.
     fn fpr_at(&self, keys: u64) -> f64 {
         (keys as f64 / packed::mask(self.width) as f64).min(1.0)
     }
 }
 
-/// A table of digests.
+/// A table of fingerprints.
 ///
 /// ```
 /// use tamis::{HashCompaction, Keyed};
@@ -159,30 +167,41 @@ pub struct HashCompaction {
     table: Words,
 }
 
-/// Where a digest is, or would go.
+/// The result of a search for a fingerprint.
 enum Found {
-    There,
-    Not(u64),
+    Present,
+    /// The slot at which it would be inserted.
+    Absent(u64),
 }
 
 impl HashCompaction {
-    /// An empty filter.
+    /// Returns an empty filter.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if the table cannot be allocated.
     pub fn new(shape: HashCompactionShape) -> Result<Self, Error> {
         let table = Words::zeroed(usize_words(shape.words())?)?;
         Ok(Self { shape, len: 0, table })
     }
 
-    /// A table of these digests, which ascend.
-    fn of(shape: &HashCompactionShape, digests: impl Iterator<Item = u64>) -> Result<Self, Error> {
+    /// Builds a table of ascending fingerprints. Calls `check` every few milliseconds.
+    fn from_sorted(
+        shape: &HashCompactionShape,
+        fingerprints: impl Iterator<Item = u64>,
+        check: impl Fn() -> Result<(), Error>,
+    ) -> Result<Self, Error> {
         let mut filter = Self::new(shape.clone())?;
         let table = filter.table.to_mut();
         let mut free = 0;
-        for digest in digests {
-            let slot = free.max(shape.home(digest));
+        for (number, fingerprint) in fingerprints.enumerate() {
+            if number % CHECKED == 0 {
+                check()?;
+            }
+            let slot = free.max(shape.home(fingerprint));
             if slot >= shape.all_slots() || filter.len >= shape.keys {
                 return Err(Error::Capacity { capacity: shape.keys });
             }
-            packed::set(table, shape.width, slot, digest);
+            packed::set(table, shape.width, slot, fingerprint);
             filter.len += 1;
             free = slot + 1;
         }
@@ -194,37 +213,39 @@ impl HashCompaction {
         packed::get(&self.table, self.shape.width, slot)
     }
 
-    /// The digests, in order.
-    fn digests(&self) -> impl Iterator<Item = u64> {
-        (0..self.shape.all_slots()).map(|slot| self.slot(slot)).filter(|digest| *digest != 0)
+    /// Returns the fingerprints in ascending order.
+    fn fingerprints(&self) -> impl Iterator<Item = u64> {
+        (0..self.shape.all_slots())
+            .map(|slot| self.slot(slot))
+            .filter(|fingerprint| *fingerprint != 0)
     }
 
-    /// Passes the smaller ones; what is larger, or empty, or the end is where it would go.
+    /// Skips smaller fingerprints up to a larger one, an empty slot or the end.
     #[inline(always)]
-    fn find(&self, digest: u64) -> Found {
+    fn find(&self, fingerprint: u64) -> Found {
         let end = self.shape.all_slots();
-        let mut slot = self.shape.home(digest);
+        let mut slot = self.shape.home(fingerprint);
         while slot < end {
             let entry = self.slot(slot);
-            if entry == digest {
-                return Found::There;
+            if entry == fingerprint {
+                return Found::Present;
             }
-            if entry == 0 || entry > digest {
+            if entry == 0 || entry > fingerprint {
                 break;
             }
             slot += 1;
         }
-        Found::Not(slot)
+        Found::Absent(slot)
     }
 
     #[inline(always)]
-    fn fetch(&self, key: KeyHash) {
-        let bit = self.shape.home(self.shape.digest(key)) * u64::from(self.shape.width);
+    fn prefetch_home(&self, key: KeyHash) {
+        let bit = self.shape.home(self.shape.fingerprint(key)) * u64::from(self.shape.width);
         prefetch(&self.table, (bit / 64) as usize);
     }
 }
 
-/// Two ascending sequences as one, without what is in both twice.
+/// Merges two ascending sequences, with numbers that are in both once.
 fn union(a: impl Iterator<Item = u64>, b: impl Iterator<Item = u64>) -> impl Iterator<Item = u64> {
     let (mut a, mut b) = (a.peekable(), b.peekable());
     std::iter::from_fn(move || {
@@ -241,16 +262,16 @@ fn union(a: impl Iterator<Item = u64>, b: impl Iterator<Item = u64>) -> impl Ite
 impl Filter for HashCompaction {
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
-        matches!(self.find(self.shape.digest(key)), Found::There)
+        matches!(self.find(self.shape.fingerprint(key)), Found::Present)
     }
 
-    /// Distinct digests.
+    /// Returns the number of distinct fingerprints.
     fn len(&self) -> u64 {
         self.len
     }
 
     fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
-        super::common::contains_batch(self, keys, out, Self::fetch);
+        super::common::contains_batch(self, keys, out, Self::prefetch_home);
     }
 }
 
@@ -261,9 +282,9 @@ impl Build for HashCompaction {
         &self.shape
     }
 
-    /// Sorts the digests and lays them down in one pass. They are sorted and thinned out whenever
-    /// there are twice as many as the table is for: however many duplicates there are, that takes
-    /// 16 bytes a key of the shape, and 8 for each of the run that is being read.
+    /// Sorts the fingerprints and stores them in one pass. They are sorted and deduplicated whenever
+    /// there are twice as many as the capacity, so with any number of duplicates the build takes 16
+    /// bytes per key of the shape, and 8 bytes per key of the run that is being read.
     fn build_with(
         options: &BuildOptions<'_>,
         fit: impl FnOnce(u64) -> Result<HashCompactionShape, Error>,
@@ -271,54 +292,60 @@ impl Build for HashCompaction {
     ) -> Result<Self, Error> {
         let shape = fit(0)?;
         let capacity = shape.keys;
-        let distinct = |digests: &mut Vec<u64>| {
-            sort(digests, 64, || options.check(0, capacity))?;
-            digests.dedup();
-            if digests.len() as u64 > capacity { Err(Error::Capacity { capacity }) } else { Ok(()) }
+        let check = || options.check(0, capacity);
+        let distinct = |fingerprints: &mut Vec<u64>| {
+            sort(fingerprints, 64, check)?;
+            dedup(fingerprints, check)?;
+            if fingerprints.len() as u64 > capacity {
+                Err(Error::Capacity { capacity })
+            } else {
+                Ok(())
+            }
         };
-        let mut digests = Vec::new();
+        let mut fingerprints = Vec::new();
         read_keys(options, keys, |run| {
-            digests.extend(run.iter().map(|key| shape.digest(*key)));
-            if digests.len() as u64 > capacity * 2 {
-                distinct(&mut digests)?;
+            fingerprints.extend(run.iter().map(|key| shape.fingerprint(*key)));
+            if fingerprints.len() as u64 > capacity * 2 {
+                distinct(&mut fingerprints)?;
             }
             Ok(())
         })?;
-        distinct(&mut digests)?;
-        Self::of(&shape, digests.into_iter())
+        distinct(&mut fingerprints)?;
+        Self::from_sorted(&shape, fingerprints.into_iter(), check)
     }
 }
 
 impl Insert for HashCompaction {
     fn insert(&mut self, key: KeyHash) -> Result<(), Full> {
-        let mut digest = self.shape.digest(key);
-        let Found::Not(place) = self.find(digest) else { return Ok(()) };
+        let mut fingerprint = self.shape.fingerprint(key);
+        let Found::Absent(place) = self.find(fingerprint) else { return Ok(()) };
         let mut free = place..self.shape.all_slots();
         let free = free.find(|slot| self.slot(*slot) == 0).ok_or(Full::NONE)?;
         if self.len >= self.shape.keys {
             return Err(Full::NONE);
         }
-        // Everything up to the gap moves on by one: it lay in a row, and still does.
+        // All entries up to the gap move by one slot and stay consecutive.
         let (width, table) = (self.shape.width, self.table.to_mut());
         for slot in place..=free {
             let next = packed::get(table, width, slot);
-            packed::set(table, width, slot, digest);
-            digest = next;
+            packed::set(table, width, slot, fingerprint);
+            fingerprint = next;
         }
         self.len += 1;
         Ok(())
     }
 
     fn insert_batch(&mut self, keys: &[KeyHash]) -> Result<(), Full> {
-        super::common::insert_batch(self, keys, Self::fetch)
+        super::common::insert_batch(self, keys, Self::prefetch_home)
     }
 }
 
 impl Merge for HashCompaction {
-    /// One pass over both in order, into a table of its own.
+    /// Merges both tables in one pass into a new table.
     fn merge(&mut self, other: &Self) -> Result<(), Error> {
         check_same(&self.shape, &other.shape)?;
-        *self = Self::of(&self.shape, union(self.digests(), other.digests()))?;
+        let union = union(self.fingerprints(), other.fingerprints());
+        *self = Self::from_sorted(&self.shape, union, || Ok(()))?;
         Ok(())
     }
 }
@@ -333,9 +360,9 @@ impl Persist for HashCompaction {
         let len = from.header().keys;
         let mut fields = from.shape()?;
         let slots = fields.next(1..=MAX_SLOTS, "number of slots")?;
-        let width = fields.next(1..=64, "bits a digest")?;
+        let width = fields.next(1..=64, "bits per fingerprint")?;
         let most = MAX_KEYS.min(slots * 4 / SLOTS_FOR_FOUR);
-        let keys = fields.next(len..=most, "keys it is made for")?;
+        let keys = fields.next(len..=most, "capacity in keys")?;
         fields.finish()?;
         let shape = HashCompactionShape::new(slots, width as u32, keys)?;
         let table = from.words(TABLE, shape.words())?;
@@ -346,24 +373,24 @@ impl Persist for HashCompaction {
         let corrupt = |what| Err(tamis_format::Error::corrupt(what).into());
         let end = self.shape.all_slots();
         if !set::ends_at(&self.table, end * u64::from(self.shape.width)) {
-            return corrupt("bits are set past the end");
+            return corrupt("bits are set past the last slot");
         }
         let (mut last, mut free, mut len) = (0, 0, 0u64);
         for slot in 0..end {
-            let digest = self.slot(slot);
-            if digest == 0 {
+            let fingerprint = self.slot(slot);
+            if fingerprint == 0 {
                 continue;
             }
-            if digest <= last {
-                return corrupt("digests are out of order");
+            if fingerprint <= last {
+                return corrupt("the fingerprints are not sorted");
             }
-            if slot != free.max(self.shape.home(digest)) {
-                return corrupt("a digest is not in its place");
+            if slot != free.max(self.shape.home(fingerprint)) {
+                return corrupt("a fingerprint is not in its place");
             }
-            (last, free, len) = (digest, slot + 1, len + 1);
+            (last, free, len) = (fingerprint, slot + 1, len + 1);
         }
         if len != self.len {
-            return corrupt("the table does not hold as many keys as the header says");
+            return corrupt("the number of fingerprints does not match the header");
         }
         Ok(())
     }
@@ -386,9 +413,9 @@ mod tests {
         }
     }
 
-    /// All widths, all sizes about a line, and every load up to the last key.
+    /// The table does not depend on the order of the keys, at all widths and sizes of a few lines.
     #[test]
-    fn the_order_of_keys_leaves_no_trace() {
+    fn the_order_of_keys_does_not_matter() {
         for seed in 0..200u64 {
             let count = mix(seed) % 300;
             let width = 1 + (mix(seed + 999) % 64) as u32;
@@ -412,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn a_union_is_built_of_both() {
+    fn a_union_equals_a_build_of_both_sets() {
         let shape = HashCompactionShape::new(least_slots(1500), 14, 1500).unwrap();
         let build = |keys: &[KeyHash]| HashCompaction::build(shape.clone(), keys).unwrap();
         let keys = hashes(1, 0..1500);
@@ -432,7 +459,7 @@ mod tests {
         let mut filter = HashCompaction::build(shape.clone(), &keys[..100]).unwrap();
         let before = filter.clone();
         assert_eq!(filter.insert(keys[100]), Err(Full::NONE));
-        assert_eq!(filter.insert(keys[7]), Ok(()), "what is in takes no place");
+        assert_eq!(filter.insert(keys[7]), Ok(()), "copies take no slot");
         assert_eq!(filter, before);
         let built = HashCompaction::build(shape, &keys[..]);
         assert!(matches!(built, Err(Error::Capacity { capacity: 100 })));
@@ -446,25 +473,25 @@ mod tests {
         assert_eq!(filter.insert(last(97)), Err(Full::NONE));
         assert_eq!(filter, before);
         let many: Vec<KeyHash> = (0..98).map(last).collect();
-        assert!(matches!(HashCompaction::build(shape, &many[..]), Err(Error::Full { .. })));
+        assert!(matches!(HashCompaction::build(shape, &many[..]), Err(Error::Capacity { .. })));
     }
 
-    /// The error is n / (2^l - 1), not 2^-l.
+    /// The rate is n / (2^l - 1), not 2^-l.
     #[test]
     fn the_rate_grows_with_the_keys() {
-        const STRANGERS: u64 = 1_000_000;
+        const NON_MEMBERS: u64 = 1_000_000;
         for (keys, width) in [(1000, 16), (4000, 16), (4000, 20)] {
             let shape = HashCompactionShape::new(least_slots(keys), width, keys).unwrap();
             let filter = HashCompaction::build(shape, &hashes(4, 0..keys)[..]).unwrap();
-            let expected = filter.shape.fpr_at(filter.len()) * STRANGERS as f64;
-            let strangers = hashes(4, 1 << 40..(1 << 40) + STRANGERS);
-            let passed = strangers.iter().filter(|key| filter.contains(**key)).count() as f64;
+            let expected = filter.shape.fpr_at(filter.len()) * NON_MEMBERS as f64;
+            let non_members = hashes(4, 1 << 40..(1 << 40) + NON_MEMBERS);
+            let passed = non_members.iter().filter(|key| filter.contains(**key)).count() as f64;
             assert!((passed - expected).abs() < 5.0 * expected.sqrt(), "{passed}, not {expected}");
         }
     }
 
     #[test]
-    fn duplicates_are_thinned_out_on_the_way() {
+    fn duplicates_are_dropped_while_reading() {
         let keys = hashes(5, 0..1000);
         let shape = HashCompactionShape::new(least_slots(1000), 40, 1000).unwrap();
         let many = crate::source::Hashes::new(keys.iter().copied().cycle().take(1_000_000));

@@ -1,47 +1,48 @@
-//! The quotient filter: a sorted table of fingerprints that stores only what their place leaves open.
+//! The quotient filter: a sorted table of fingerprints that stores only their low bits. The position
+//! of an entry gives the high bits.
 //!
 //! ```text
 //!  key ──► fingerprint of q + r bits ──► quotient (high q): its bucket   remainder (low r): stored
 //!
 //!  slot            0    1    2    3    4    5    6    7   2^q slots, and up to 512 more for
-//!  remainder     |    | a  | b  | c  | d  |    | e  |    |  what is pushed past the last
+//!  remainder     |    | a  | b  | c  | d  |    | e  |    |  entries shifted past the last
 //!  is_occupied     0    1    1    0    0    0    1    0   some fingerprint has this quotient
-//!  is_continuation 0    0    1    0    1    0    0    0   same quotient as the one before
+//!  is_continuation 0    0    1    0    1    0    0    0   same quotient as the entry before
 //!  is_shifted      0    0    1    1    1    0    0    0   not in its own bucket
 //!                       └ run of 1 ┘ └ run 2 ┘   └ run of 6: in place
 //! ```
 //!
-//! Fingerprints lie in ascending order, each in its own bucket or right after the one before it.
-//! The first bit belongs to the *bucket* and never moves; the other two move with the remainder.
-//! To find a run: go left to where a cluster begins (not shifted), then right again, one run for
-//! each occupied bucket on the way.
+//! Fingerprints are in ascending order, each in its own bucket or right after the one before it. The
+//! first bit belongs to the *bucket* and never moves; the other two move with the remainder. A lookup
+//! goes left to the start of the cluster (not shifted), then right again, one run for each occupied
+//! bucket on the way.
 //!
 //! | figure | |
 //! | --- | --- |
-//! | bits a key | (r + 3) / load; the load is 0.45 to 0.9, since slots are a power of two |
+//! | bits per key | (r + 3) / load; the load is 0.45 to 0.9, because slots are a power of two |
 //! | cache lines | 1, and rarely the next |
-//! | building | sorts; 8 bytes a key beside the table; fails with less than 10^-15 |
+//! | building | sorts; 8 bytes per key beside the table; fails with probability below 10^-15 |
 //!
-//! A stranger passes if its whole fingerprint is in the table: 1 - (1 - 2^-(q+r))^n, which is about
-//! 1 - exp(-load / 2^r). Equal fingerprints are stored as often as they come, so removing a member
-//! never takes another that shares its fingerprint. What is in can be listed, merged with another
-//! in one pass, and moved into a table of twice the size, where the quotient takes one bit from
-//! the remainder: no key is needed for that.
+//! A non-member passes if its whole fingerprint is in the table: 1 - (1 - 2^-(q+r))^n, which is about
+//! 1 - exp(-load / 2^r). Equal fingerprints are stored once per copy, so removing a member never
+//! removes another one that shares its fingerprint. The fingerprints can be listed, merged with
+//! another filter in one pass, and moved to a table of twice the size, where the quotient takes one
+//! bit from the remainder. None of this needs the keys.
 //!
-//! The load stops at 0.9: a search reads about load / (1 - load)^2 slots, 90 at 0.9 and 380 at
-//! 0.95. Removing a stranger that it takes for a member removes that member.
+//! The load is at most 0.9: a search reads about load / (1 - load)^2 slots, 90 at 0.9 and 380 at
+//! 0.95. Removing a false positive removes the member with the same fingerprint.
 //!
-//! This is the plain form, and what [`counting_quotient`](super::counting_quotient) is tested
-//! against; that one is smaller, faster, counts copies and takes any number of slots.
+//! This is the plain form, and [`counting_quotient`](super::counting_quotient) is tested against it.
+//! That one is smaller and faster, counts copies and takes any number of slots.
 //!
-//! Bender et al., *Don't Thrash: How to Cache Your Hash on Flash*, 2012, by way of slides.
-//! Differences: the table does not wrap around, so the order of slots is that of fingerprints; the
-//! rate is exact where the slides give the bound 2^-r; the slides store a fingerprint once.
+//! Bender et al., *Don't Thrash: How to Cache Your Hash on Flash*, 2012, as described in slides.
+//! Differences: the table does not wrap around, so slots are in the order of fingerprints; the rate is
+//! exact where the slides give the bound 2^-r; the slides store a fingerprint once.
 
 use tamis_bits::{Words, packed, prefetch, set};
 use tamis_format::{Name, Reader, Writer};
 
-use super::common::sort::collect_sorted;
+use super::common::sort::{CHECKED, collect_sorted};
 use super::common::{check_same, sum_of_keys, usize_words};
 use crate::error::{Error, Full};
 use crate::hash::KeyHash;
@@ -54,9 +55,9 @@ use crate::traits::{Build, Filter, Insert, Merge, Persist, Remove};
 const TABLE: Name = Name::new("table");
 const MAX_QUOTIENT: u32 = 49;
 const MAX_REMAINDER: u32 = 60;
-/// Slots past the last bucket. The run that ends there is the queue of a server that takes one
-/// entry a slot while 0.9 arrive: longer than d with about e^(-0.2 d), or e^(-0.1 d) if every key
-/// came twice.
+/// Slots past the last bucket. The run that ends there is like the queue of a server that handles one
+/// entry per slot while 0.9 arrive: it is longer than d with probability e^(-0.2 d), or e^(-0.1 d) if
+/// every key is inserted twice.
 const MAX_TAIL: u64 = 512;
 
 const OCCUPIED: u64 = 1;
@@ -64,7 +65,7 @@ const CONTINUATION: u64 = 2;
 const SHIFTED: u64 = 4;
 const FLAGS: u32 = 3;
 
-/// Bits of the quotient and of the remainder.
+/// The shape: the bits of the quotient and of the remainder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuotientShape {
     quotient: u32,
@@ -73,32 +74,35 @@ pub struct QuotientShape {
 }
 
 impl QuotientShape {
-    /// A shape by hand: bits of the quotient, bits of the remainder, at most 64 in all, made for
-    /// this many keys, of which there must be at most 9 for 10 of the 2^quotient slots.
+    /// Returns the shape with `quotient` bits of the quotient and `remainder` bits of the remainder, at
+    /// most 64 in total, for `keys` keys: at most 9 for 10 of the 2^quotient slots.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] if an argument is out of range.
     pub fn new(quotient: u32, remainder: u32, keys: u64) -> Result<Self, Error> {
         if quotient > MAX_QUOTIENT {
             let (asked, most) = (quotient.into(), MAX_QUOTIENT.into());
-            return Err(Error::Limit { what: "bits of a quotient", asked, most });
+            return Err(Error::Limit { what: "bits per quotient", asked, most });
         }
         let most = MAX_REMAINDER.min(64 - quotient);
         if !(1..=most).contains(&remainder) {
             let (asked, most) = (remainder.into(), most.into());
-            return Err(Error::Limit { what: "bits of a remainder", asked, most });
+            return Err(Error::Limit { what: "bits per remainder", asked, most });
         }
         if keys > most_keys(quotient) {
             let most = most_keys(quotient);
-            return Err(Error::Limit { what: "keys in so few slots", asked: keys, most });
+            return Err(Error::Limit { what: "keys for this number of slots", asked: keys, most });
         }
         crate::shape::check_keys(keys)?;
         Ok(Self { quotient, remainder, keys })
     }
 
-    /// Bits of the quotient: it has two to the power of them slots.
+    /// Returns the bits of the quotient: there are 2^quotient slots.
     pub fn quotient(&self) -> u32 {
         self.quotient
     }
 
-    /// Bits of the remainder.
+    /// Returns the bits of the remainder.
     pub fn remainder(&self) -> u32 {
         self.remainder
     }
@@ -116,7 +120,7 @@ impl QuotientShape {
     }
 
     fn words(&self) -> u64 {
-        // At most 2^49 slots and a little, of 18 bits if so many: no overflow.
+        // At most slightly more than 2^49 slots, which then have 18 bits, so no overflow.
         (self.slots() * u64::from(self.width())).div_ceil(64)
     }
 
@@ -135,14 +139,14 @@ fn most_keys(quotient: u32) -> u64 {
 }
 
 impl Shape for QuotientShape {
-    /// The fewest slots: twice as many would save a bit of remainder, and cost twice the rest.
+    /// Takes the fewest slots: twice as many would save one bit of the remainder and double the rest.
     fn fit_with(keys: u64, fpr: f64, _: &Settings) -> Result<Self, Error> {
         let quotient = (0..=MAX_QUOTIENT).find(|bits| most_keys(*bits) >= keys);
-        let quotient = quotient.ok_or(Error::Infeasible { why: "that takes too many slots" })?;
+        let quotient = quotient.ok_or(Error::Infeasible { why: "the keys need too many slots" })?;
         (1..=MAX_REMAINDER.min(64 - quotient))
             .map(|remainder| Self { quotient, remainder, keys })
             .find(|shape| shape.fpr_at(keys) <= fpr)
-            .ok_or(Error::Infeasible { why: "that takes fingerprints of more than 64 bits" })
+            .ok_or(Error::Infeasible { why: "the rate needs fingerprints of more than 64 bits" })
     }
 
     fn figures(&self) -> Figures {
@@ -152,7 +156,7 @@ impl Shape for QuotientShape {
             keys: self.keys,
             fpr: self.fpr_at(self.keys),
             bytes: tamis_bits::lines(self.words()) * 64,
-            // Slot after slot, each a branch that may be guessed wrong.
+            // Each slot is a branch that may be mispredicted.
             query_cost: 1.0 + read * (0.125 + f64::from(self.width()) / 512.0) + 2.5,
         }
     }
@@ -182,25 +186,32 @@ pub struct Quotient {
 }
 
 impl Quotient {
-    /// An empty filter.
+    /// Returns an empty filter.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if the table cannot be allocated.
     pub fn new(shape: QuotientShape) -> Result<Self, Error> {
         let table = Words::zeroed(usize_words(shape.words())?)?;
         Ok(Self { shape, len: 0, table })
     }
 
-    /// Moves to twice the slots for twice the keys: each quotient takes the highest bit of its
-    /// remainder, so fingerprints stay what they are, and the rate goes with the keys that are in.
+    /// Doubles the slots and the capacity. Each quotient takes the highest bit of its remainder, so the
+    /// fingerprints stay the same, and the rate depends on the keys that are in.
+    ///
+    /// # Errors
+    /// [`Error::Infeasible`] if the remainders have only 1 bit; [`Error::Limit`] or [`Error::Memory`] if
+    /// the new table is too large.
     pub fn resize(&mut self) -> Result<(), Error> {
         let QuotientShape { quotient, remainder, keys } = self.shape;
         if remainder == 1 {
-            return Err(Error::Infeasible { why: "its remainders have no bit to spare" });
+            return Err(Error::Infeasible { why: "the remainders have only 1 bit" });
         }
         let shape = QuotientShape::new(quotient + 1, remainder - 1, keys * 2)?;
-        *self = Self::of(&shape, self.fingerprints())?;
+        *self = Self::from_sorted(&shape, self.fingerprints(), || Ok(()))?;
         Ok(())
     }
 
-    /// The fingerprints in it, in order, each as often as it is in.
+    /// Returns the fingerprints in ascending order, each once per copy.
     pub fn fingerprints(&self) -> impl Iterator<Item = u64> {
         let mut runs = (0..self.shape.buckets()).filter(|slot| self.is(*slot, OCCUPIED));
         let mut bucket = None;
@@ -212,18 +223,25 @@ impl Quotient {
         })
     }
 
-    /// A table of these fingerprints, which ascend.
-    fn of(shape: &QuotientShape, fingerprints: impl Iterator<Item = u64>) -> Result<Self, Error> {
+    /// Builds a table of ascending fingerprints. Calls `check` every few milliseconds.
+    fn from_sorted(
+        shape: &QuotientShape,
+        fingerprints: impl Iterator<Item = u64>,
+        check: impl Fn() -> Result<(), Error>,
+    ) -> Result<Self, Error> {
         let mut filter = Self::new(shape.clone())?;
         let (mut free, mut last) = (0, None);
-        for fingerprint in fingerprints {
+        for (number, fingerprint) in fingerprints.enumerate() {
+            if number % CHECKED == 0 {
+                check()?;
+            }
             let (bucket, remainder) = shape.split(fingerprint);
             let slot = free.max(bucket);
             if slot >= shape.slots() || filter.len >= shape.keys {
                 return Err(Error::Capacity { capacity: shape.keys });
             }
             filter.mark(bucket, OCCUPIED);
-            filter.put(slot, remainder, last == Some(bucket), slot != bucket);
+            filter.set_entry(slot, remainder, last == Some(bucket), slot != bucket);
             (free, last) = (slot + 1, Some(bucket));
             filter.len += 1;
         }
@@ -258,40 +276,40 @@ impl Quotient {
         self.set(slot, self.slot(slot) | flag);
     }
 
-    /// Puts a remainder into a slot, whose own bit stays.
-    fn put(&mut self, slot: u64, remainder: u64, continuation: bool, shifted: bool) {
+    /// Stores a remainder and its flags in a slot, and keeps the slot's `is_occupied` bit.
+    fn set_entry(&mut self, slot: u64, remainder: u64, continuation: bool, shifted: bool) {
         let own = self.slot(slot) & OCCUPIED;
         let flags = [(continuation, CONTINUATION), (shifted, SHIFTED)];
         let flags: u64 = flags.iter().filter(|(set, _)| *set).map(|(_, flag)| flag).sum();
         self.set(slot, remainder << FLAGS | flags | own);
     }
 
-    /// Where the run of `bucket` begins, or would.
-    fn run(&self, bucket: u64) -> u64 {
+    /// Returns the slot at which the run of `bucket` starts, or would start.
+    fn run_start(&self, bucket: u64) -> u64 {
         let mut at = bucket;
         while at > 0 && self.is(at, SHIFTED) {
             at -= 1;
         }
         let mut start = at;
         while at < bucket {
-            start = self.end_of_run(start);
+            start = self.run_end(start);
             at = (at + 1..bucket).find(|slot| self.is(*slot, OCCUPIED)).unwrap_or(bucket);
         }
         start
     }
 
-    /// The slot after the run that begins at `start`.
-    fn end_of_run(&self, start: u64) -> u64 {
+    /// Returns the slot after the run that starts at `start`.
+    fn run_end(&self, start: u64) -> u64 {
         let slots = self.shape.slots();
         (start + 1..slots).find(|slot| !self.is(*slot, CONTINUATION)).unwrap_or(slots)
     }
 
-    /// The run of `bucket`, which is occupied, and the first slot in it whose remainder is not
-    /// below `remainder`.
+    /// Returns the run of `bucket`, which is occupied, and its first slot whose remainder is at least
+    /// `remainder`.
     #[inline]
     fn find(&self, bucket: u64, remainder: u64) -> (std::ops::Range<u64>, u64) {
-        let start = self.run(bucket);
-        let run = start..self.end_of_run(start);
+        let start = self.run_start(bucket);
+        let run = start..self.run_end(start);
         let at = run.clone().find(|slot| self.remainder(*slot) >= remainder).unwrap_or(run.end);
         (run, at)
     }
@@ -300,7 +318,7 @@ impl Quotient {
         run.contains(&at) && at < self.shape.slots() && self.remainder(at) == remainder
     }
 
-    fn fetch(&self, key: KeyHash) {
+    fn prefetch(&self, key: KeyHash) {
         let (bucket, _) = self.shape.split(self.shape.fingerprint(key));
         prefetch(&self.table, (bucket * u64::from(self.shape.width()) / 64) as usize);
     }
@@ -317,13 +335,13 @@ impl Filter for Quotient {
         self.holds(&run, at, remainder)
     }
 
-    /// Keys inserted less keys removed.
+    /// Returns the insertions less the removals.
     fn len(&self) -> u64 {
         self.len
     }
 
     fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
-        super::common::contains_batch(self, keys, out, Self::fetch);
+        super::common::contains_batch(self, keys, out, Self::prefetch);
     }
 }
 
@@ -343,12 +361,13 @@ impl Build for Quotient {
         let bits = shape.quotient + shape.remainder;
         let fingerprints =
             collect_sorted(options, shape.keys, keys, bits, |key| shape.fingerprint(key))?;
-        Self::of(&shape, fingerprints.into_iter())
+        let len = fingerprints.len() as u64;
+        Self::from_sorted(&shape, fingerprints.into_iter(), || options.check(0, len))
     }
 }
 
-/// Two ascending sequences as one.
-fn in_order(
+/// Merges two ascending sequences.
+fn merge_sorted(
     a: impl Iterator<Item = u64>,
     b: impl Iterator<Item = u64>,
 ) -> impl Iterator<Item = u64> {
@@ -363,32 +382,33 @@ fn in_order(
 impl Insert for Quotient {
     fn insert(&mut self, key: KeyHash) -> Result<(), Full> {
         let (bucket, remainder) = self.shape.split(self.shape.fingerprint(key));
-        let fresh = !self.is(bucket, OCCUPIED);
-        let (start, at) = if fresh {
-            let start = self.run(bucket);
+        let new_run = !self.is(bucket, OCCUPIED);
+        let (start, at) = if new_run {
+            let start = self.run_start(bucket);
             (start, start)
         } else {
             let (run, at) = self.find(bucket, remainder);
             (run.start, at)
         };
         let gap = (at..self.shape.slots()).find(|slot| self.is_empty(*slot)).ok_or(Full::NONE)?;
-        // No run begins before its bucket, but in a file that nobody has checked.
+        // Only in a hostile file a run starts before its bucket.
         if self.len >= self.shape.keys || at < bucket {
             return Err(Full::NONE);
         }
-        // Everything up to the gap moves on by one, and what led the run before follows now.
+        // All entries up to the gap move by one slot. If the new entry starts the run, the former
+        // first entry becomes a continuation.
         for slot in (at..gap).rev() {
-            let follows = self.is(slot, CONTINUATION) || (slot == start && !fresh);
-            self.put(slot + 1, self.remainder(slot), follows, true);
+            let follows = self.is(slot, CONTINUATION) || (slot == start && !new_run);
+            self.set_entry(slot + 1, self.remainder(slot), follows, true);
         }
         self.mark(bucket, OCCUPIED);
-        self.put(at, remainder, at != start, at != bucket);
+        self.set_entry(at, remainder, at != start, at != bucket);
         self.len += 1;
         Ok(())
     }
 
     fn insert_batch(&mut self, keys: &[KeyHash]) -> Result<(), Full> {
-        super::common::insert_batch(self, keys, Self::fetch)
+        super::common::insert_batch(self, keys, Self::prefetch)
     }
 }
 
@@ -402,8 +422,9 @@ impl Remove for Quotient {
         if !self.holds(&run, at, remainder) {
             return false;
         }
-        // All that are shifted move back by one, up to the first that is in its own bucket, or to
-        // a gap. Those that get home are shifted no more; the second of a run may become its first.
+        // All shifted entries move back by one slot, up to the first that is in its own bucket or to a
+        // gap. Those that reach their bucket are no longer shifted. The second entry of a run may
+        // become its first.
         let slots = self.shape.slots();
         let stop = (at + 1..slots).find(|slot| !self.is(*slot, SHIFTED)).unwrap_or(slots);
         let mut home = bucket;
@@ -414,9 +435,9 @@ impl Remove for Quotient {
                 home = next.unwrap_or(slots);
             }
             let follows = self.is(slot, CONTINUATION) && !leads;
-            self.put(slot - 1, self.remainder(slot), follows, slot - 1 != home);
+            self.set_entry(slot - 1, self.remainder(slot), follows, slot - 1 != home);
         }
-        self.put(stop - 1, 0, false, false);
+        self.set_entry(stop - 1, 0, false, false);
         if run.end - run.start == 1 {
             self.set(bucket, self.slot(bucket) & !OCCUPIED);
         }
@@ -426,11 +447,12 @@ impl Remove for Quotient {
 }
 
 impl Merge for Quotient {
-    /// One pass over both in order, into a table of its own.
+    /// Merges both tables in one pass into a new table.
     fn merge(&mut self, other: &Self) -> Result<(), Error> {
         check_same(&self.shape, &other.shape)?;
         sum_of_keys(self.len, other.len, self.shape.keys)?;
-        *self = Self::of(&self.shape, in_order(self.fingerprints(), other.fingerprints()))?;
+        let merged = merge_sorted(self.fingerprints(), other.fingerprints());
+        *self = Self::from_sorted(&self.shape, merged, || Ok(()))?;
         Ok(())
     }
 }
@@ -445,32 +467,32 @@ impl Persist for Quotient {
     fn read(from: &mut Reader) -> Result<Self, Error> {
         let len = from.header().keys;
         let mut fields = from.shape()?;
-        let quotient = fields.next(0..=MAX_QUOTIENT.into(), "bits of a quotient")? as u32;
+        let quotient = fields.next(0..=MAX_QUOTIENT.into(), "bits per quotient")? as u32;
         let most = MAX_REMAINDER.min(64 - quotient);
-        let remainder = fields.next(1..=most.into(), "bits of a remainder")? as u32;
+        let remainder = fields.next(1..=most.into(), "bits per remainder")? as u32;
         let most = most_keys(quotient).min(crate::limits::MAX_KEYS);
-        let keys = fields.next(len..=most, "keys it is made for")?;
+        let keys = fields.next(len..=most, "capacity in keys")?;
         fields.finish()?;
         let shape = QuotientShape::new(quotient, remainder, keys)?;
         let table = from.words(TABLE, shape.words())?;
         Ok(Self { shape, len, table })
     }
 
-    /// What it lists must ascend, and make this very table again.
+    /// Checks that the fingerprints are sorted, and that a table built from them is the same.
     fn validate(&self) -> Result<(), Error> {
         let corrupt = |what| Err(tamis_format::Error::corrupt(what).into());
         if !set::ends_at(&self.table, self.shape.slots() * u64::from(self.shape.width())) {
-            return corrupt("bits are set past the end");
+            return corrupt("bits are set past the last slot");
         }
         if !self.fingerprints().is_sorted() {
-            return corrupt("fingerprints are out of order");
+            return corrupt("the fingerprints are not sorted");
         }
-        match Self::of(&self.shape, self.fingerprints()) {
-            Ok(made) if made.len != self.len => {
-                corrupt("the table does not hold as many keys as the header says")
+        match Self::from_sorted(&self.shape, self.fingerprints(), || Ok(())) {
+            Ok(built) if built.len != self.len => {
+                corrupt("the number of fingerprints does not match the header")
             }
-            Ok(made) if made == *self => Ok(()),
-            Ok(_) | Err(Error::Full { .. }) => corrupt("a fingerprint is not in its place"),
+            Ok(built) if built == *self => Ok(()),
+            Ok(_) | Err(Error::Capacity { .. }) => corrupt("a fingerprint is not in its place"),
             Err(error) => Err(error),
         }
     }
@@ -486,9 +508,9 @@ mod tests {
         KeyHash { hi: fingerprint << (64 - shape.quotient - shape.remainder), lo: 0 }
     }
 
-    /// The example of the slides: runs that push each other on, and stay sorted.
+    /// The example of the slides: runs that shift each other and stay sorted.
     #[test]
-    fn the_drawing_is_what_happens() {
+    fn the_drawing_is_right() {
         let shape = QuotientShape::new(3, 4, 6).unwrap();
         let mut filter = Quotient::new(shape.clone()).unwrap();
         for fingerprint in [0x6e, 0x2d, 0x1b, 0x2c, 0x1a] {
@@ -502,12 +524,17 @@ mod tests {
         filter.validate().unwrap();
         assert!(filter.remove(hash(&shape, 0x1a)) && filter.remove(hash(&shape, 0x1b)));
         assert!(!filter.remove(hash(&shape, 0x1b)));
-        assert_eq!(filter, Quotient::of(&shape, [0x2c, 0x2d, 0x6e].into_iter()).unwrap());
+        assert_eq!(filter, from_sorted(&shape, [0x2c, 0x2d, 0x6e].into_iter()));
     }
 
-    /// A multiset of fingerprints, in tables so small and full that everything is shifted.
+    fn from_sorted(shape: &QuotientShape, fingerprints: impl Iterator<Item = u64>) -> Quotient {
+        Quotient::from_sorted(shape, fingerprints, || Ok(())).unwrap()
+    }
+
+    /// Compares with a multiset of fingerprints, in tables so small and full that everything is
+    /// shifted.
     #[test]
-    fn any_operations_leave_the_table_that_building_makes() {
+    fn operations_leave_the_same_table_as_a_build() {
         for seed in 0..300u64 {
             let (quotient, remainder) = (1 + (seed % 7) as u32, 1 + (mix(seed) % 5) as u32);
             let shape = QuotientShape::new(quotient, remainder, most_keys(quotient)).unwrap();
@@ -530,7 +557,7 @@ mod tests {
                 if step % 16 == 0 {
                     let all = model.iter().flat_map(|(f, n)| (0..*n).map(|_| *f));
                     assert!(filter.fingerprints().eq(all.clone()));
-                    assert_eq!(filter, Quotient::of(&shape, all).unwrap());
+                    assert_eq!(filter, from_sorted(&shape, all));
                     filter.validate().unwrap();
                 }
             }
@@ -567,7 +594,7 @@ mod tests {
     }
 
     #[test]
-    fn a_union_is_built_of_both() {
+    fn a_union_equals_a_build_of_both_sets() {
         let shape = QuotientShape::new(11, 6, 1500).unwrap();
         let build = |keys: std::ops::Range<u64>| {
             let keys: Vec<KeyHash> = keys.map(|i| KeyHash { hi: mix(i), lo: 0 }).collect();
@@ -579,5 +606,16 @@ mod tests {
         let before = union.clone();
         assert!(matches!(union.merge(&build(0..1)), Err(Error::Capacity { capacity: 1500 })));
         assert_eq!(union, before);
+    }
+
+    /// A table with more fingerprints than its capacity, which only a damaged file has, is corrupt.
+    #[test]
+    fn too_many_fingerprints_are_corrupt() {
+        let shape = QuotientShape::new(6, 9, 57).unwrap();
+        let keys: Vec<KeyHash> = (0..57).map(|i| KeyHash { hi: mix(i), lo: 0 }).collect();
+        let mut filter = Quotient::build(shape, &keys[..]).unwrap();
+        (filter.shape.keys, filter.len) = (56, 56);
+        let error = filter.validate().unwrap_err();
+        assert!(error.to_string().contains("not in its place"), "{error}");
     }
 }

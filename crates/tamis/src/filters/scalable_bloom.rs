@@ -385,6 +385,7 @@ mod tests {
     use super::*;
     use crate::hash::{HashId, Key, KeyHasher};
     use crate::keyed::Keyed;
+    use crate::settings::SettingValue;
     use tamis_format::Limits;
 
     fn hasher() -> KeyHasher {
@@ -448,7 +449,7 @@ mod tests {
     fn the_growth_is_a_setting() {
         let fit = |growth: &str| {
             let mut settings = Settings::default();
-            settings.set("growth", growth);
+            settings.set("growth", SettingValue::parse(growth));
             ScalableBloomShape::fit_with(1000, 0.01, &settings)
         };
         let default = ScalableBloomShape::fit(1000, 0.01).unwrap();

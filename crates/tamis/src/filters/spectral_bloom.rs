@@ -1,31 +1,35 @@
-//! The spectral Bloom filter: a Bloom filter of counters, which tells how often a key came.
+//! The spectral Bloom filter: a Bloom filter of counters that estimates how often a key was inserted.
 //!
 //! ```text
-//!  counters   0 2 0 0 7 3 0 0 0 2 0 1 …   m counters of c bits, k of them a key
+//!  counters   0 2 0 0 7 3 0 0 0 2 0 1 …   m counters of c bits, k of them per key
 //!               └─────┴─────────┘
-//!               2     7         2          it came at most twice: the lowest says so
-//!               3     7         3          and after coming again: only the lowest rise
+//!               2     7         2          inserted at most twice: the lowest counter is the count
+//!               3     7         3          after another insertion: only the lowest were raised
 //! ```
 //!
-//! That only the lowest rise is the method of *minimal increase*. The lowest of a key's counters is at least
-//! how often it came; to raise more than that would only spoil the counts of others.
+//! Raising only the lowest counters is the method of *minimal increase*. The lowest of a key's counters
+//! is at least its number of insertions. Raising the others too would only make the counts of other
+//! keys worse.
 //!
 //! | figure | |
 //! | --- | --- |
-//! | bits a key | c times Bloom's: 77 at 1 % with c = 8 |
+//! | bits per key | c times Bloom's: 77 at 1 % with c = 8 |
 //! | cache lines | k |
-//! | wrong counts | at k = 5 and 0.7 places a counter: 1.9 % of keys where all come as often, 0.7 % where few come most of the time |
+//! | wrong counts | at k = 5 and 0.7 places per counter: 1.9 % of keys if all are equally frequent, 0.7 % if a few make up most insertions |
 //!
-//! It is made for a number of *different* keys; each may come as often as it likes. It counts those that it
-//! could tell were new, so a few more than it is made for may come before it is full. A counter that reaches
-//! its largest value sticks there, and the count is then told as more than 2^c - 2.
+//! The capacity is a number of *distinct* keys; each may be inserted any number of times. The filter
+//! counts the keys that it recognised as new, so slightly more distinct keys than its capacity fit. A
+//! counter that reaches its largest value stays there, and the count is then reported as more than
+//! 2^c - 2.
 //!
-//! It cannot forget: a counter is the largest of several counts, not their sum, and lowering it would deny
-//! others. It cannot merge either: the larger of two counters may be too low for a key that is in both.
-//! [`RemovableSpectralBloom`](super::RemovableSpectralBloom) can both, and is wrong more often.
+//! Keys cannot be removed: a counter is the largest of several counts, not their sum, so lowering it
+//! would cause false negatives. Two filters cannot be merged: the larger of two counters may be too low
+//! for a key that is in both. [`RemovableSpectralBloom`](super::RemovableSpectralBloom) does both, with
+//! more wrong counts.
 //!
-//! Cohen, Matias, *Spectral Bloom Filters*, 2003. Differences: counters are of one width, where the paper packs
-//! them to the lengths of their values behind an index of strings, at a multiple of the time.
+//! Cohen, Matias, *Spectral Bloom Filters*, 2003. Differences: all counters have the same width, where
+//! the paper packs them to the lengths of their values with a string-array index, at a multiple of the
+//! time.
 
 use tamis_bits::{Words, packed, prefetch, set};
 use tamis_format::{Fields, Name, Reader, Writer};
@@ -45,34 +49,35 @@ const COUNTERS: Name = Name::new("counters");
 const MAX_COUNTERS: u64 = 1 << 47;
 const WIDTHS: std::ops::RangeInclusive<u64> = 2..=64;
 
-pub(super) const WIDTH: Setting = Setting::new("c", "2 to 64 bits a counter; else 8");
+pub(super) const WIDTH: Setting = Setting::new("c", "2 to 64: bits per counter; default 8");
 
-/// `m` counters of `c` bits, `k` of them a key: what both spectral kinds are made of.
+/// `m` counters of `c` bits, `k` of them per key: the common part of `counting_bloom`,
+/// `spectral_bloom` and `removable_spectral_bloom`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Field {
+pub(super) struct CounterArray {
     pub(super) counters: u64,
     pub(super) probes: u32,
     pub(super) width: u32,
     pub(super) keys: u64,
 }
 
-impl Field {
+impl CounterArray {
     pub(super) fn new(counters: u64, probes: u32, width: u32, keys: u64) -> Result<Self, Error> {
         if !(1..=MAX_COUNTERS).contains(&counters) {
             return Err(Error::Limit { what: "counters", asked: counters, most: MAX_COUNTERS });
         }
         if !(1..=MAX_PROBES).contains(&probes.into()) {
             let asked = probes.into();
-            return Err(Error::Limit { what: "counters a key", asked, most: MAX_PROBES });
+            return Err(Error::Limit { what: "counters per key", asked, most: MAX_PROBES });
         }
         if !WIDTHS.contains(&width.into()) {
-            return Err(Error::Limit { what: "bits a counter", asked: width.into(), most: 64 });
+            return Err(Error::Limit { what: "bits per counter", asked: width.into(), most: 64 });
         }
         crate::shape::check_keys(keys)?;
         Ok(Self { counters, probes, width, keys })
     }
 
-    /// The fewest counters for so many keys, with what is set.
+    /// Returns the fewest counters for `keys` keys at `fpr`, with these settings.
     pub(super) fn fit(keys: u64, fpr: f64, settings: &Settings) -> Result<Self, Error> {
         let width = settings.number(&WIDTH, |c| WIDTHS.contains(&c))?.unwrap_or(8);
         let (counters, probes) = bloom::smallest(keys, fpr, settings)?;
@@ -83,12 +88,12 @@ impl Field {
         [self.counters, self.probes.into(), self.width.into(), self.keys]
     }
 
-    /// The fields again, for a filter of at least so many keys.
+    /// Reads the fields of a filter that is made for at least `least` keys.
     pub(super) fn read(fields: &mut Fields, least: u64) -> Result<Self, Error> {
         let counters = fields.next(1..=MAX_COUNTERS, "number of counters")?;
-        let probes = fields.next(1..=MAX_PROBES, "counters a key")?;
-        let width = fields.next(WIDTHS, "bits a counter")?;
-        let keys = fields.next(least..=MAX_KEYS, "keys it is made for")?;
+        let probes = fields.next(1..=MAX_PROBES, "counters per key")?;
+        let width = fields.next(WIDTHS, "bits per counter")?;
+        let keys = fields.next(least..=MAX_KEYS, "capacity in keys")?;
         Self::new(counters, probes as u32, width as u32, keys)
     }
 
@@ -97,7 +102,7 @@ impl Field {
         (self.counters * u64::from(self.width)).div_ceil(64)
     }
 
-    /// What a counter sticks at.
+    /// Returns the largest value of a counter, at which it stays.
     #[inline(always)]
     pub(super) fn largest(&self) -> u64 {
         packed::mask(self.width)
@@ -118,48 +123,85 @@ impl Field {
         packed::set(counters, self.width, place, to);
     }
 
-    /// The lowest of a key's counters.
+    /// Returns the lowest of a key's counters.
     #[inline(always)]
     pub(super) fn least(&self, counters: &[u64], key: KeyHash) -> u64 {
         self.places(key).map(|place| self.get(counters, place)).min().unwrap_or(0)
     }
 
-    /// Whether none of a key's counters is zero.
+    /// Returns whether none of a key's counters is zero.
     #[inline(always)]
     pub(super) fn all_raised(&self, counters: &[u64], key: KeyHash) -> bool {
         self.places(key).all(|place| self.get(counters, place) > 0)
     }
 
     #[inline(always)]
-    pub(super) fn fetch(&self, counters: &[u64], key: KeyHash) {
+    pub(super) fn prefetch(&self, counters: &[u64], key: KeyHash) {
         for place in self.places(key) {
             prefetch(counters, (place * u64::from(self.width) / 64) as usize);
         }
     }
 
-    /// What is told of the lowest counter.
-    pub(super) fn told(&self, least: u64) -> u64 {
+    /// Looks up keys in batches of 16. `common::contains_batch` has batches of 32, which prefetches k
+    /// lines for each of twice as many keys.
+    #[inline(always)]
+    pub(super) fn contains_batch(&self, counters: &[u64], keys: &[KeyHash], out: &mut [bool]) {
+        const LANES: usize = 16;
+        assert!(out.len() >= keys.len(), "`out` is shorter than `keys`");
+        for (keys, out) in keys.chunks(LANES).zip(out.chunks_mut(LANES)) {
+            keys.iter().for_each(|key| self.prefetch(counters, *key));
+            for (key, out) in keys.iter().zip(out) {
+                *out = self.all_raised(counters, *key);
+            }
+        }
+    }
+
+    /// Returns whether the key may be removed. A member has raised each of its counters once per probe
+    /// there. If a counter is lower, the key is not in, and lowering it could go below zero.
+    pub(super) fn is_removable(&self, counters: &[u64], key: KeyHash) -> bool {
+        let places = self.places(key);
+        places.clone().all(|place| {
+            let count = self.get(counters, place);
+            let own = || places.clone().filter(|other| *other == place).count() as u64;
+            count == self.largest() || count >= own()
+        })
+    }
+
+    /// Adds each counter of `other`. Sums that reach the largest value stay there.
+    pub(super) fn add(&self, counters: &mut [u64], other: &[u64]) {
+        for place in 0..self.counters {
+            let sum = self.get(counters, place).saturating_add(self.get(other, place));
+            self.set(counters, place, sum.min(self.largest()));
+        }
+    }
+
+    /// Returns the count for the lowest counter: `u64::MAX` if it has the largest value.
+    pub(super) fn count(&self, least: u64) -> u64 {
         if least < self.largest() { least } else { u64::MAX }
     }
 }
 
-/// A number of counters, their width, and how many of them a key has.
+/// The shape: the number of counters, their width, and how many of them a key has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SpectralBloomShape(Field);
+pub struct SpectralBloomShape(CounterArray);
 
 impl SpectralBloomShape {
-    /// A shape by hand: this many counters, this many of them a key, bits of a counter, made for
-    /// this many different keys.
+    /// Returns the shape of `counters` counters of `width` bits, `probes` of them per key, for `keys`
+    /// distinct keys.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] if an argument is out of range.
     pub fn new(counters: u64, probes: u32, width: u32, keys: u64) -> Result<Self, Error> {
-        Field::new(counters, probes, width, keys).map(Self)
+        CounterArray::new(counters, probes, width, keys).map(Self)
     }
 
     fn rate(&self, keys: u64) -> f64 {
         bloom::rate(self.0.counters, self.0.probes, keys)
     }
 
-    /// How many of so many different keys pass for new when they come: one by one, or by Simpson's rule.
-    fn told_new(&self, keys: u64) -> f64 {
+    /// Returns how many of `keys` distinct keys are recognised as new when they are inserted: by a sum,
+    /// or for many keys by Simpson's rule.
+    fn recognised(&self, keys: u64) -> f64 {
         const PARTS: u64 = 64;
         if keys <= 4 * PARTS {
             return (0..keys).map(|before| 1.0 - self.rate(before)).sum();
@@ -174,18 +216,18 @@ impl SpectralBloomShape {
         keys as f64 * (1.0 - sum / (3.0 * PARTS as f64))
     }
 
-    /// How many have come when so many were told to be new, and the rate then.
-    fn arrived(&self, new: u64) -> (u64, f64) {
+    /// Returns how many keys were inserted when `new` were recognised as new, and the rate then.
+    fn inserted(&self, new: u64) -> (u64, f64) {
         let (mut low, mut high) = (new, new.saturating_mul(8).saturating_add(64));
-        if self.told_new(high) < new as f64 {
+        if self.recognised(high) < new as f64 {
             return (high, self.rate(high));
         }
         while high - low > 1 {
             let middle = low.midpoint(high);
-            *(if self.told_new(middle) < new as f64 { &mut low } else { &mut high }) = middle;
+            *(if self.recognised(middle) < new as f64 { &mut low } else { &mut high }) = middle;
         }
-        // Between two numbers of keys: with few keys the next is a step.
-        let (before, after) = (self.told_new(low), self.told_new(high));
+        // Interpolates, because with few keys the next number of keys is a large step.
+        let (before, after) = (self.recognised(low), self.recognised(high));
         let part = if after > before { (new as f64 - before) / (after - before) } else { 0.0 };
         let (least, most) = (self.rate(low), self.rate(high));
         (high, least + (most - least) * part.clamp(0.0, 1.0))
@@ -195,11 +237,11 @@ impl SpectralBloomShape {
 impl Shape for SpectralBloomShape {
     const SETTINGS: &'static [Setting] = &[PROBES, WIDTH];
 
-    /// For as many keys as may come before it has counted so many.
+    /// Fits the shape to as many keys as may be inserted before `keys` are recognised as new.
     fn fit_with(keys: u64, fpr: f64, settings: &Settings) -> Result<Self, Error> {
-        let (come, _) = Self(Field::fit(keys, fpr, settings)?).arrived(keys);
-        let field = Field::fit(come.min(MAX_KEYS), fpr, settings)?;
-        Ok(Self(Field { keys, ..field }))
+        let (inserted, _) = Self(CounterArray::fit(keys, fpr, settings)?).inserted(keys);
+        let array = CounterArray::fit(inserted.min(MAX_KEYS), fpr, settings)?;
+        Ok(Self(CounterArray { keys, ..array }))
     }
 
     fn figures(&self) -> Figures {
@@ -215,9 +257,9 @@ impl Shape for SpectralBloomShape {
         self.0.keys
     }
 
-    /// Of keys that it counted as new: somewhat fewer than have come.
+    /// Returns the rate for a number of keys recognised as new, slightly fewer than were inserted.
     fn fpr_at(&self, keys: u64) -> f64 {
-        if keys == 0 { 0.0 } else { self.arrived(keys).1 }
+        if keys == 0 { 0.0 } else { self.inserted(keys).1 }
     }
 }
 
@@ -241,7 +283,10 @@ pub struct SpectralBloom {
 }
 
 impl SpectralBloom {
-    /// An empty filter.
+    /// Returns an empty filter.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if the counters cannot be allocated.
     pub fn new(shape: SpectralBloomShape) -> Result<Self, Error> {
         let counters = Words::zeroed(usize_words(shape.0.words())?)?;
         Ok(Self { shape, len: 0, counters })
@@ -254,20 +299,13 @@ impl Filter for SpectralBloom {
         self.shape.0.all_raised(&self.counters, key)
     }
 
-    /// Different keys, as far as it could tell when they came.
+    /// Returns the number of keys that were recognised as new.
     fn len(&self) -> u64 {
         self.len
     }
 
     fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
-        const LANES: usize = 16;
-        assert!(out.len() >= keys.len(), "an answer for each key");
-        for (keys, out) in keys.chunks(LANES).zip(out.chunks_mut(LANES)) {
-            keys.iter().for_each(|key| self.shape.0.fetch(&self.counters, *key));
-            for (key, out) in keys.iter().zip(out) {
-                *out = self.contains(*key);
-            }
-        }
+        self.shape.0.contains_batch(&self.counters, keys, out);
     }
 }
 
@@ -288,22 +326,22 @@ impl Build for SpectralBloom {
 }
 
 impl Insert for SpectralBloom {
-    /// Full is told of a new key only: one that is in may come again for ever.
+    /// Inserts a key. Returns [`Full`] only for a new key: copies of a member always fit.
     #[inline]
     fn insert(&mut self, key: KeyHash) -> Result<(), Full> {
-        let field = &self.shape.0;
-        let least = field.least(&self.counters, key);
+        let array = &self.shape.0;
+        let least = array.least(&self.counters, key);
         if least == 0 {
-            if self.len >= field.keys {
+            if self.len >= array.keys {
                 return Err(Full::NONE);
             }
             self.len += 1;
         }
-        if least < field.largest() {
+        if least < array.largest() {
             let counters = self.counters.to_mut();
-            for place in field.places(key) {
-                if field.get(counters, place) == least {
-                    field.set(counters, place, least + 1);
+            for place in array.places(key) {
+                if array.get(counters, place) == least {
+                    array.set(counters, place, least + 1);
                 }
             }
         }
@@ -311,17 +349,17 @@ impl Insert for SpectralBloom {
     }
 
     fn insert_batch(&mut self, keys: &[KeyHash]) -> Result<(), Full> {
-        insert_batch(self, keys, |filter, key| filter.shape.0.fetch(&filter.counters, key))
+        insert_batch(self, keys, |filter, key| filter.shape.0.prefetch(&filter.counters, key))
     }
 }
 
 impl Count for SpectralBloom {
-    /// The lowest of the key's counters; `u64::MAX` if even that is stuck.
+    /// Returns the lowest of the key's counters, or `u64::MAX` if it has the largest value.
     fn count(&self, key: KeyHash) -> u64 {
-        self.shape.0.told(self.shape.0.least(&self.counters, key))
+        self.shape.0.count(self.shape.0.least(&self.counters, key))
     }
 
-    /// 2^c - 2: one more and the counter is stuck.
+    /// Returns 2^c - 2, the largest value below the one at which a counter stays.
     fn count_limit(&self) -> u64 {
         self.shape.0.largest() - 1
     }
@@ -336,24 +374,24 @@ impl Persist for SpectralBloom {
     fn read(from: &mut Reader) -> Result<Self, Error> {
         let len = from.header().keys;
         let mut fields = from.shape()?;
-        let field = Field::read(&mut fields, len)?;
+        let array = CounterArray::read(&mut fields, len)?;
         fields.finish()?;
-        let counters = from.words(COUNTERS, field.words())?;
-        Ok(Self { shape: SpectralBloomShape(field), len, counters })
+        let counters = from.words(COUNTERS, array.words())?;
+        Ok(Self { shape: SpectralBloomShape(array), len, counters })
     }
 
     fn validate(&self) -> Result<(), Error> {
         let corrupt = |what| Err(tamis_format::Error::corrupt(what).into());
-        let field = &self.shape.0;
-        if !set::ends_at(&self.counters, field.counters * u64::from(field.width)) {
-            return corrupt("bits are set past the end");
+        let array = &self.shape.0;
+        if !set::ends_at(&self.counters, array.counters * u64::from(array.width)) {
+            return corrupt("bits are set past the last counter");
         }
-        // Whoever is told to be new raises a counter from zero, and k at the most.
-        let raised = (0..field.counters).filter(|place| field.get(&self.counters, *place) > 0);
+        // A key that is recognised as new raises 1 to k counters from zero.
+        let raised = (0..array.counters).filter(|place| array.get(&self.counters, *place) > 0);
         let raised = u128::from(raised.count() as u64);
         let len = u128::from(self.len);
-        if raised < len || raised > len * u128::from(field.probes) {
-            return corrupt("the counters are not those of so many keys");
+        if raised < len || raised > len * u128::from(array.probes) {
+            return corrupt("the counters do not match the number of keys");
         }
         Ok(())
     }
@@ -369,9 +407,10 @@ mod tests {
         key.hash_with(&KeyHasher::new(HashId::Fast, [seed, 5]))
     }
 
-    /// Tables so small that a key's own places coincide and counters stick, against the truth.
+    /// Compares with a model, with tables so small that places of one key coincide and counters reach
+    /// their largest value.
     #[test]
-    fn counts_are_never_under() {
+    fn counts_are_never_too_low() {
         for seed in 0..400u64 {
             let (counters, probes) = (1 + mix(seed) % 40, 1 + (mix(seed + 1000) % 9) as u32);
             let width = 2 + (seed % 4) as u32;
@@ -396,10 +435,10 @@ mod tests {
             let shape = SpectralBloomShape::new(64, 3, width, 10).unwrap();
             let (mut filter, key) = (SpectralBloom::new(shape).unwrap(), hash(1, 1));
             filter.insert(key).unwrap();
-            let (field, largest) = (filter.shape.0.clone(), filter.shape.0.largest());
-            // As if it had come that often.
-            for place in field.places(key) {
-                field.set(filter.counters.to_mut(), place, largest - 2);
+            let (array, largest) = (filter.shape.0.clone(), filter.shape.0.largest());
+            // Sets the counters as many insertions would.
+            for place in array.places(key) {
+                array.set(filter.counters.to_mut(), place, largest - 2);
             }
             filter.insert(key).unwrap();
             assert_eq!(filter.count(key), filter.count_limit());
@@ -412,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_take_no_room() {
+    fn copies_do_not_count_towards_the_capacity() {
         let shape = SpectralBloomShape::fit(100, 0.01).unwrap();
         let mut filter = SpectralBloom::new(shape).unwrap();
         for _ in 0..50 {

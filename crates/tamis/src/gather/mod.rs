@@ -29,8 +29,8 @@
 //! fewer threads where the limit requires it. Spilled records are sorted twice, once to count the
 //! distinct ones and once to solve them, which costs less than writing them back sorted.
 //!
-//! **Stopping.** Sorting, spilling and solving check every few milliseconds whether the build was
-//! cancelled or its deadline has passed.
+//! **Stopping.** Sorting and spilling check every few milliseconds whether the build was cancelled or
+//! its deadline has passed, and solving checks between shards. Solvers of large shards check as well.
 
 mod arena;
 mod jobs;

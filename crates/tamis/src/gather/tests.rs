@@ -154,7 +154,7 @@ fn records_read_back_are_verified() {
     assert_eq!(error.to_string(), "records were not read back as they were written");
 }
 
-/// Gathers, sorts and solves 2,000,000 records in 64 shards. Counts the progress reports.
+/// Gathers, sorts and solves 2,000,000 records in 64 shards. Returns their number.
 fn gather_and_solve(options: &BuildOptions<'_>) -> Result<usize, Error> {
     let keys: Vec<_> = (0..2_000_000).map(|n| KeyHash { hi: mix(n), lo: 0 }).collect();
     let mut table = vec![0; 64];
@@ -175,12 +175,31 @@ fn all_options<'a>() -> impl Iterator<Item = (BuildOptions<'a>, String)> {
     })
 }
 
+/// A deadline of 0 stops reading, sorting and solving.
 #[test]
 fn a_deadline_of_zero_stops_the_build() {
+    let records: Vec<_> = (0..2_000_000).map(|n| [mix(n)]).collect();
     for (options, name) in all_options() {
-        let stopped = gather_and_solve(&options.time_limit(Duration::ZERO));
-        let Err(Error::Stopped { why, placed, keys }) = stopped else { panic!("{name}") };
+        let expired = options.clone().time_limit(Duration::ZERO);
+        let Err(Error::Stopped { why, placed, keys }) = gather_and_solve(&expired) else {
+            panic!("{name}: not stopped while reading")
+        };
         assert_eq!((why, placed, keys), ("the time limit was reached", 0, 0), "{name}");
+
+        let mut gathering = Gathering::new(&expired);
+        let stopped = match gathering.extend(records.iter().copied()) {
+            Ok(()) => gathering.finish().map(|_| ()),
+            stopped => stopped,
+        };
+        assert!(matches!(stopped, Err(Error::Stopped { placed: 0, .. })), "{name}: sorting");
+
+        let mut gathering = Gathering::new(&options);
+        gathering.extend(records.iter().copied()).unwrap();
+        let gathered = gathering.finish().unwrap();
+        let stopped = gathered.solve(&expired, 6, &mut [0; 64], |_, _, _| Ok(()));
+        let Err(Error::Stopped { placed: 0, keys: 2_000_000, .. }) = stopped else {
+            panic!("{name}: not stopped while solving")
+        };
     }
 }
 
@@ -206,7 +225,7 @@ fn a_flag_set_by_the_callback_stops_sorting_and_solving() {
             };
             assert_eq!((why, keys), ("the build was cancelled", 2_000_000), "{name}");
             assert_eq!(placed > 0, phase == "solving", "{name}, {phase}: {placed}");
-            // Each thread finishes at most the shard in hand.
+            // Each thread finishes at most its current shard.
             let reports = reports.load(Ordering::Relaxed);
             assert!((after..after + 2).contains(&reports), "{name}, {phase}: {reports}");
             assert!(last.into_inner().unwrap().0 < 2_000_000, "{name}, {phase}");

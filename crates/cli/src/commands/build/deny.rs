@@ -5,21 +5,18 @@ use std::time::Instant;
 
 use anyhow::{Result, anyhow, bail};
 use indicatif::ProgressBar;
-use tamis::{AnyFilter, Error, Guarded, KeyHash, Keyed, Kind};
+use tamis::{AnyFilter, Capability, Error, Kind};
 
-use super::{Pass, changed, goal, hasher, place, report, settings};
+use super::{Pass, changed, hasher, kind_with, save, sizing};
 use crate::args::Build;
 use crate::entries::find;
-use crate::hashing::{Pool, Tally, hash_keys};
-use crate::input::{Batch, Keys, Separator};
-use crate::{files, output, progress};
+use crate::hashing::Tally;
+use crate::input::{Keys, Separator};
+use crate::output;
 
 pub(super) fn build(args: &Build) -> Result<()> {
     let start = Instant::now();
-    if let Some(kind) = args.filter.0.filter(|kind| *kind != Kind::Guarded) {
-        bail!("--deny takes a {} filter, but --filter says {kind}", Kind::Guarded);
-    }
-    files::check_target(&args.output)?;
+    let kind = kind_with(args, Capability::Deny)?;
     let separator = args.form.separator();
     let stdin =
         |paths: &[PathBuf]| paths.is_empty() || paths.iter().any(|path| path.as_os_str() == "-");
@@ -32,15 +29,12 @@ pub(super) fn build(args: &Build) -> Result<()> {
     let members = Pass { args, keys: &keys, hasher: &hasher };
     let strangers = Pass { args, keys: &denied, hasher: &hasher };
 
-    let (filter, tally, refused) = solve(&members, &strangers)?;
+    let (filter, tally, refused) = solve(kind, &members, &strangers)?;
     if !args.no_verify {
         members.verify(&filter, tally)?;
     }
     none_passes(&strangers, &filter, refused)?;
-    let filter = Keyed::new(hasher, filter);
-    files::save(&filter, &args.output)?;
-    let denied = Some(refused.keys);
-    report(args, filter.filter(), tally.keys, denied, start.elapsed().as_secs_f64())?;
+    save(args, hasher, filter, tally.keys, Some(refused.keys), start)?;
     if !args.quiet && !args.json {
         output::message(format_args!("{} denied keys, none of which passes", refused.keys));
     }
@@ -48,22 +42,26 @@ pub(super) fn build(args: &Build) -> Result<()> {
 }
 
 /// Builds from both lists: the filter, the keys and the denied keys that were read.
-fn solve(members: &Pass<'_>, strangers: &Pass<'_>) -> Result<(AnyFilter, Tally, Tally)> {
-    let (args, mut refused) = (members.args, Tally::default());
-    let settings = settings(args);
+fn solve(
+    kind: Kind,
+    members: &Pass<'_>,
+    strangers: &Pass<'_>,
+) -> Result<(AnyFilter, Tally, Tally)> {
+    let mut refused = Tally::default();
+    let sizing = sizing(members.args, kind, None);
     let explain = |error| match error {
         Error::Conflict { digest, .. } => {
             conflict(members, strangers, digest).unwrap_or_else(|error| error)
         }
         error => error.into(),
     };
-    let (filter, tally) = members.with_means(
-        |means, bar| {
+    let (filter, tally) = members.with_options(
+        kind,
+        |options, bar| {
             members.hash_into(bar, |keys| {
                 // The denied keys wait until all keys are read: a bar of theirs would be in the way.
                 let (filter, tally) = strangers.hash_into(&ProgressBar::hidden(), |denied| {
-                    let fit = |count| tamis::plan::solve(goal(args, count), &settings);
-                    Guarded::build_denying(means, fit, keys, denied).map(AnyFilter::Guarded)
+                    kind.build_denying(&sizing, keys, denied, options)
                 })?;
                 refused = tally;
                 Ok(filter)
@@ -95,33 +93,13 @@ fn conflict(members: &Pass<'_>, strangers: &Pass<'_>, digest: u64) -> Result<any
     })
 }
 
-/// Asks for every denied key. That one passes is the one thing this filter must not do.
+/// Queries every denied key: none may pass.
 fn none_passes(strangers: &Pass<'_>, filter: &AnyFilter, read: Tally) -> Result<()> {
-    let bar = progress::bar("checking", strangers.keys, strangers.args.quiet);
-    let pool = Pool::<(Vec<KeyHash>, Vec<bool>)>::default();
-    let ask = |batch: &Batch<'_>| {
-        let (mut hashes, mut answers) = pool.take();
-        hash_keys(batch, strangers.hasher, &mut hashes);
-        answers.resize(hashes.len(), false);
-        filter.contains_batch(&hashes, &mut answers);
-        bar.inc(batch.read_bytes());
-        let passes = answers.iter().position(|yes| *yes).map(|at| place(batch, at));
-        let tally = Tally::of(&hashes);
-        pool.give((hashes, answers));
-        (tally, passes)
-    };
-    let (mut asked, mut first) = (Tally::default(), None);
-    strangers.keys.each_batch(strangers.args.form.threads(), ask, |(tally, passes)| {
-        asked.add(tally);
-        first = first.take().or(passes);
-        Ok(())
-    })?;
-    bar.finish_and_clear();
-    match first {
-        _ if asked != read => Err(changed()),
-        Some(place) => {
+    match strangers.query_all(filter, false)? {
+        (asked, _) if asked != read => Err(changed()),
+        (_, Some(place)) => {
             bail!("{place}: a denied key passes; this is a fault of tamis, nothing was saved")
         }
-        None => Ok(()),
+        (_, None) => Ok(()),
     }
 }

@@ -1,4 +1,4 @@
-//! `tamis build`: count, build, check, save; or for a static kind: gather, solve, save.
+//! `tamis build`: builds a filter, checks every key, and saves it.
 
 mod deny;
 mod values;
@@ -11,7 +11,7 @@ use indicatif::ProgressBar;
 use serde_json::json;
 use tamis::plan::FIRST_KEYS;
 use tamis::{
-    AnyFilter, BuildOptions, Capability, Goal, KeyHash, KeyHasher, Keyed, Kind, Progress, Settings,
+    AnyFilter, BuildOptions, Capability, Filter, KeyHash, KeyHasher, Keyed, Kind, Progress, Sizing,
 };
 
 use crate::args::Build;
@@ -23,6 +23,7 @@ use crate::{files, memory, output, progress};
 
 pub(crate) fn run(args: &Build) -> Result<()> {
     check_flags(args)?;
+    files::check_target(&args.output)?;
     if args.values {
         return values::build(args);
     }
@@ -30,63 +31,69 @@ pub(crate) fn run(args: &Build) -> Result<()> {
         return deny::build(args);
     }
     let start = Instant::now();
-    files::check_target(&args.output)?;
-    let named = args.filter.0.filter(|kind| kind.can(Capability::Static));
-    let grows = args.filter.0.is_some_and(|kind| kind.can(Capability::Grow));
-    let once = named.is_some() || (args.keys.is_some() || grows) && args.no_verify;
+    let can = |capability| args.filter.0.is_some_and(|kind| kind.can(capability));
+    // A static kind counts its keys, and one that grows needs no count. For any other kind, and to choose
+    // one, the keys are counted in a pass of their own.
+    let counts = args.keys.is_none() && !can(Capability::Static) && !can(Capability::Grow);
+    let once = !counts && (can(Capability::Static) || args.no_verify);
     let keys = Keys::open(&args.keys_from, args.form.separator(), !once)?;
     let hasher = hasher(args);
     let pass = Pass { args, keys: &keys, hasher: &hasher };
-    let (filter, tally) = match (named, args.keys) {
-        (Some(_), _) => pass.solve(choose(args, 0)?)?,
-        (None, Some(count)) => pass.build_checked(choose(args, count)?)?,
-        (None, None) if grows => pass.build_checked(choose(args, FIRST_KEYS)?)?,
-        (None, None) => {
-            let count = count_keys(args, &keys)?;
-            let built = pass.build_checked(choose(args, count)?)?;
-            if built.1.keys != count {
-                return Err(changed());
-            }
-            built
-        }
-    };
-    let filter = Keyed::new(hasher, filter);
-    files::save(&filter, &args.output)?;
-    report(args, filter.filter(), tally.keys, None, start.elapsed().as_secs_f64())
+    let counted = if counts { Some(count_keys(args, &keys)?) } else { None };
+    let kind = choose(args, args.keys.or(counted).unwrap_or(FIRST_KEYS))?;
+    let (filter, tally) = pass.build(kind, &sizing(args, kind, counted))?;
+    if counted.is_some_and(|counted| counted != tally.keys) {
+        return Err(changed());
+    }
+    if !args.no_verify && !kind.can(Capability::Static) {
+        pass.verify(&filter, tally)?;
+    }
+    save(args, hasher, filter, tally.keys, None, start)
 }
 
-/// Settings that have a flag of their own.
+/// Saves the filter with the form of its keys, and reports it.
+fn save(
+    args: &Build,
+    hasher: KeyHasher,
+    filter: AnyFilter,
+    keys: u64,
+    denied: Option<u64>,
+    start: Instant,
+) -> Result<()> {
+    let filter = Keyed::new(hasher, filter).with_key_forms(args.form.key_forms());
+    files::save(&filter, &args.output)?;
+    report(args, filter.filter(), keys, denied, start.elapsed().as_secs_f64())
+}
+
+/// Returns the settings that have flags of their own.
 fn flags(args: &Build) -> impl Iterator<Item = (&'static str, &String)> {
     let flags =
         [("k", &args.k), ("efficiency", &args.efficiency), ("construction", &args.construction)];
     flags.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?)))
 }
 
-/// That the kind which is named has what there are flags for.
+/// Checks that the kind of `--filter` has the settings whose flags are given.
 fn check_flags(args: &Build) -> Result<()> {
     let has = |kind: &Kind, name: &str| kind.settings().iter().any(|setting| setting.name == name);
     for (name, _) in flags(args) {
         if !args.filter.0.is_some_and(|kind| has(&kind, name)) {
             let able = Kind::ALL.iter().filter(|kind| has(kind, name)).map(|kind| kind.name());
             let able = able.collect::<Vec<_>>().join(", ");
-            bail!("--{name} takes a --filter that has such a setting: {able}");
+            bail!("--{name} requires a --filter with that setting: {able}");
         }
     }
-    match (args.time_limit, args.filter.0) {
-        (None, _) | (_, Some(Kind::Sat)) => Ok(()),
-        _ => bail!("--time-limit takes --filter {}: no other kind searches", Kind::Sat),
-    }
+    Ok(())
 }
 
-/// What hashes the keys.
-pub(super) fn hasher(args: &Build) -> KeyHasher {
+/// Returns the hasher for the keys.
+fn hasher(args: &Build) -> KeyHasher {
     match args.seed {
         Some(seed) => KeyHasher::new(args.hash, seed),
         None => KeyHasher::random(args.hash),
     }
 }
 
-pub(super) fn changed() -> anyhow::Error {
+fn changed() -> anyhow::Error {
     anyhow!("the keys changed while they were being read; nothing was saved")
 }
 
@@ -108,114 +115,120 @@ fn count_keys(args: &Build, keys: &Keys) -> Result<u64> {
     Ok(total)
 }
 
-/// What is asked for, of so many keys.
-pub(super) fn goal(args: &Build, keys: u64) -> Goal {
-    match (args.bits_per_key, args.bytes) {
-        // A cache line is the least that any table takes, for no keys as well.
-        (Some(bits), _) => {
-            Goal::KeysBytes { keys, bytes: ((keys as f64 * bits / 8.0).ceil() as u64).max(64) }
-        }
-        (_, Some(bytes)) => Goal::KeysBytes { keys, bytes },
-        _ => Goal::KeysFpr { keys, fpr: args.fpr.unwrap_or(0.01) },
-    }
-}
-
-/// A kind that is named, or the best for so many keys.
-fn choose(args: &Build, keys: u64) -> Result<(Kind, Goal, Settings)> {
-    let goal = goal(args, keys);
-    let kind = match args.filter.0 {
-        Some(kind) if !args.needs.is_empty() => {
-            bail!("--needs chooses a kind, but --filter already says {kind}")
-        }
-        Some(kind) => kind,
-        // Room for more keys is of use only to a kind that takes them.
-        None if args.needs.is_empty() && args.keys.is_some() => {
-            super::plan::pick(goal, &[Capability::Insert])?
-        }
-        None => super::plan::pick(goal, &super::plan::capabilities(&args.needs))?,
+/// Returns the size that the flags state, without a capacity.
+fn size(args: &Build) -> Sizing {
+    let sizing = match (args.bits_per_key, args.bytes) {
+        (Some(bits), _) => Sizing::bits_per_key(bits),
+        (_, Some(bytes)) => Sizing::bytes(bytes),
+        _ => Sizing::fpr(args.fpr.unwrap_or(0.01)),
     };
-    Ok((kind, goal, settings(args)))
+    let sizing = args.set.iter().fold(sizing, |sizing, (name, value)| sizing.set(name, &**value));
+    flags(args).fold(sizing, |sizing, (name, value)| sizing.set(name, &**value))
 }
 
-/// What is set beyond that.
-pub(super) fn settings(args: &Build) -> Settings {
-    let mut settings = Settings::default();
-    for (name, value) in &args.set {
-        settings.set(name, value);
+/// Returns the size with the capacity that the kind needs: that of `--keys`, else the counted keys.
+fn sizing(args: &Build, kind: Kind, counted: Option<u64>) -> Sizing {
+    let first = kind.can(Capability::Grow).then_some(FIRST_KEYS);
+    let counted = counted.filter(|_| !kind.can(Capability::Static));
+    match args.keys.or(first).or(counted) {
+        Some(keys) => size(args).capacity(keys),
+        None => size(args),
     }
-    for (name, value) in flags(args) {
-        settings.set(name, value);
-    }
-    settings
 }
 
-/// What reading takes beside the filter and the keys that are gathered: blocks, and runs of hashes
-/// on their way.
+/// Returns the kind of `--filter`, or the best one for `keys` keys.
+fn choose(args: &Build, keys: u64) -> Result<Kind> {
+    let goal = size(args).goal(keys);
+    match args.filter.0 {
+        Some(kind) if !args.needs.is_empty() => {
+            bail!("--needs chooses a kind, but --filter already states {kind}")
+        }
+        Some(kind) => Ok(kind),
+        // A capacity beyond the keys at hand is useful only to a kind that inserts.
+        None if args.needs.is_empty() && args.keys.is_some() => {
+            super::plan::pick(goal, &[Capability::Insert])
+        }
+        None => super::plan::pick(goal, &super::plan::capabilities(&args.needs)),
+    }
+}
+
+/// Returns the kind of `--filter` if it has the capability, or the first kind that has it.
+fn kind_with(args: &Build, capability: Capability) -> Result<Kind> {
+    match args.filter.0 {
+        Some(kind) if kind.can(capability) => Ok(kind),
+        Some(kind) => Err(tamis::Error::Unsupported { kind, capability }.into()),
+        None => {
+            let able = Kind::ALL.iter().find(|kind| kind.can(capability));
+            Ok(*able.expect("every capability has a kind"))
+        }
+    }
+}
+
+/// Returns the memory that reading takes beside filter and keys: blocks of input, and runs of hashes in
+/// flight.
 fn reading_bytes(threads: usize) -> u64 {
     (16 << 20) + threads as u64 * (10 << 20)
 }
 
-/// One reading of all keys.
-pub(super) struct Pass<'a> {
-    pub(super) args: &'a Build,
-    pub(super) keys: &'a Keys,
-    pub(super) hasher: &'a KeyHasher,
+/// One pass over all keys.
+struct Pass<'a> {
+    args: &'a Build,
+    keys: &'a Keys,
+    hasher: &'a KeyHasher,
 }
 
 impl Pass<'_> {
-    /// Builds, and asks for every key again.
-    fn build_checked(&self, chosen: (Kind, Goal, Settings)) -> Result<(AnyFilter, Tally)> {
-        let (kind, goal, settings) = &chosen;
-        if kind.can(Capability::Static) {
-            return self.solve(chosen);
+    /// Builds a set.
+    fn build(&self, kind: Kind, sizing: &Sizing) -> Result<(AnyFilter, Tally)> {
+        if let (false, Some(capacity)) = (kind.can(Capability::Static), sizing.given_capacity()) {
+            let figures = kind.plan(sizing.goal(capacity), sizing.get_settings())?;
+            memory::check_memory(figures.bytes, self.args.max_memory)?;
         }
-        let figures = kind.plan(*goal, settings)?;
-        memory::check_memory(figures.bytes, self.args.max_memory)?;
-        let (filter, tally) = self.build(*kind, *goal, settings)?;
-        if !self.args.no_verify {
-            self.verify(&filter, tally)?;
-        }
-        Ok((filter, tally))
+        let build = |options: &BuildOptions<'_>, bar: &ProgressBar| {
+            self.hash_into(bar, |keys| kind.build(sizing, keys, options))
+        };
+        self.with_options(kind, build, |error| match (error, self.args.keys) {
+            (tamis::Error::Capacity { capacity }, Some(_)) => {
+                anyhow!("there are more keys than the {capacity} of --keys")
+            }
+            (tamis::Error::Capacity { .. }, None) => changed(),
+            (error, _) => error.into(),
+        })
     }
 
-    /// Builds a static kind, which gathers and counts the keys itself, and which asks for every
-    /// one that it gathered before it is done: they are read once.
-    fn solve(&self, (kind, _, settings): (Kind, Goal, Settings)) -> Result<(AnyFilter, Tally)> {
-        let goal = |count| match self.args.keys {
-            Some(most) if count > most => Err(tamis::Error::Capacity { capacity: most }),
-            most => Ok(goal(self.args, most.unwrap_or(count))),
-        };
-        let build = |means: &BuildOptions<'_>, bar: &ProgressBar| {
-            self.hash_into(bar, |keys| kind.build_fitting(means, goal, &settings, keys))
-        };
-        self.with_means(build, |error| self.explain(error))
-    }
-
-    /// Has a static kind built with the memory and the threads that it may use, and shows how far
-    /// it is; `explain` tells of what went wrong other than with those.
-    pub(super) fn with_means<R>(
+    /// Calls `build` with the options of the flags, and shows progress. `explain` describes errors of
+    /// the keys.
+    fn with_options<R>(
         &self,
+        kind: Kind,
         build: impl FnOnce(&BuildOptions<'_>, &ProgressBar) -> Result<R, tamis::Error>,
         explain: impl FnOnce(tamis::Error) -> anyhow::Error,
     ) -> Result<R> {
         let (args, threads) = (self.args, self.args.form.threads());
-        let reading = progress::bar("reading", self.keys, args.quiet);
+        let is_static = kind.can(Capability::Static);
+        let reading =
+            progress::bar(if is_static { "reading" } else { "building" }, self.keys, args.quiet);
         let solving = OnceLock::new();
-        let watcher = |now: &Progress| {
+        let show = |now: &Progress| {
             reading.finish_and_clear();
             let bar = solving.get_or_init(|| progress::solving(now.keys, args.quiet));
             progress::show(bar, now);
         };
-        let mut means = BuildOptions::new().threads(threads).on_progress(&watcher);
+        let mut options = BuildOptions::new();
         if let Some(limit) = args.time_limit {
-            means = means.time_limit(limit);
+            options = options.time_limit(limit);
         }
         let limit = args.max_memory.or_else(memory::available);
-        if let Some(limit) = limit {
-            let folder = args.scratch.as_deref().unwrap_or(files::folder_of(&args.output));
-            means = means.max_memory(limit.saturating_sub(reading_bytes(threads)), folder);
+        if is_static {
+            // Other kinds show their progress by what is read. One thread that inserts keeps up with
+            // the threads that hash, which have the processors already.
+            options = options.threads(threads).on_progress(&show);
+            if let Some(limit) = limit {
+                let folder = args.scratch.as_deref().unwrap_or(files::folder_of(&args.output));
+                options = options.max_memory(limit.saturating_sub(reading_bytes(threads)), folder);
+            }
         }
-        let built = build(&means, &reading);
+        let built = build(&options, &reading);
         reading.finish_and_clear();
         if let Some(bar) = solving.get() {
             bar.finish_and_clear();
@@ -226,34 +239,25 @@ impl Pass<'_> {
                 let limit = show_size(limit);
                 match args.max_memory {
                     Some(_) => anyhow!(
-                        "the build takes {needs} MiB of memory, more than the {limit} of --max-memory"
+                        "the build needs {needs} MiB of memory, more than the {limit} of --max-memory"
                     ),
                     None => anyhow!(
-                        "the build takes {needs} MiB of memory, but only {limit} are available"
+                        "the build needs {needs} MiB of memory, but only {limit} are available"
                     ),
                 }
             }
             (tamis::Error::Scratch { folder, error }, _) => {
-                failure(format_args!("{}: laying keys aside", folder.display()), &error)
+                failure(format_args!("{}: scratch file", folder.display()), &error)
             }
             (error @ tamis::Error::Stopped { .. }, _) => anyhow!("{error}; nothing was saved"),
-            // It says all that its source would say again.
+            // The error of the source says everything itself.
             (tamis::Error::Source(error), _) => anyhow!("{error}"),
             (error, _) => explain(error),
         })
     }
 
-    /// Builds any other kind.
-    fn build(&self, kind: Kind, goal: Goal, settings: &Settings) -> Result<(AnyFilter, Tally)> {
-        let bar = progress::bar("building", self.keys, self.args.quiet);
-        // One thread that inserts keeps up with several that hash, and those have the processors
-        // already: sharing each run out among more measures slower.
-        let built = self.hash_into(&bar, |keys| kind.build(1, goal, settings, keys));
-        built.map_err(|error| self.explain(error))
-    }
-
-    /// Workers hash while this thread builds from what they have hashed.
-    pub(super) fn hash_into(
+    /// Hashes on worker threads while this thread builds from the hashes.
+    fn hash_into(
         &self,
         bar: &ProgressBar,
         build: impl FnOnce(&mut Runs<'_>) -> Result<AnyFilter, tamis::Error>,
@@ -275,52 +279,47 @@ impl Pass<'_> {
         built
     }
 
-    fn explain(&self, error: tamis::Error) -> anyhow::Error {
-        match (error, self.args.keys) {
-            (tamis::Error::Capacity { capacity: keys }, Some(_)) => {
-                anyhow!("there are more keys than the {keys} of --keys")
-            }
-            (tamis::Error::Full { .. }, None) => changed(),
-            (error, _) => error.into(),
-        }
-    }
-
-    /// Asks for every key again. That a filter denies a member is the one thing it must not do.
-    pub(super) fn verify(&self, filter: &AnyFilter, built: Tally) -> Result<()> {
+    /// Queries every key of the pass and returns what was read, and the place of the first key whose answer
+    /// is not `expected`.
+    fn query_all(&self, filter: &AnyFilter, expected: bool) -> Result<(Tally, Option<String>)> {
         let bar = progress::bar("checking", self.keys, self.args.quiet);
         let pool = Pool::<(Vec<KeyHash>, Vec<bool>)>::default();
-        let ask = |batch: &Batch<'_>| {
+        let query = |batch: &Batch<'_>| {
             let (mut hashes, mut answers) = pool.take();
             hash_keys(batch, self.hasher, &mut hashes);
             answers.resize(hashes.len(), false);
             filter.contains_batch(&hashes, &mut answers);
             bar.inc(batch.read_bytes());
             let tally = Tally::of(&hashes);
-            let denied = answers.iter().position(|yes| !yes).map(|at| place(batch, at));
+            let wrong = answers.iter().position(|answer| *answer != expected);
+            let wrong = wrong.map(|index| place(batch, index));
             pool.give((hashes, answers));
-            (tally, denied)
+            (tally, wrong)
         };
-        let (mut asked, mut first) = (Tally::default(), None);
-        self.keys.each_batch(self.args.form.threads(), ask, |(tally, denied)| {
-            asked.add(tally);
-            first = first.take().or(denied);
+        let (mut read, mut first) = (Tally::default(), None);
+        self.keys.each_batch(self.args.form.threads(), query, |(tally, wrong)| {
+            read.add(tally);
+            first = first.take().or(wrong);
             Ok(())
         })?;
         bar.finish_and_clear();
-        match first {
-            _ if asked != built => Err(changed()),
-            Some(place) => {
-                bail!(
-                    "{place}: the filter denies this key; this is a fault of tamis, nothing was saved"
-                )
-            }
-            None => Ok(()),
+        Ok((read, first))
+    }
+
+    /// Queries every key again: a filter must never deny a member.
+    fn verify(&self, filter: &AnyFilter, built: Tally) -> Result<()> {
+        match self.query_all(filter, true)? {
+            (read, _) if read != built => Err(changed()),
+            (_, Some(place)) => bail!(
+                "{place}: the filter denies this key; this is a fault of tamis, nothing was saved"
+            ),
+            (_, None) => Ok(()),
         }
     }
 }
 
-/// Where the batch's key of this number is.
-pub(super) fn place(batch: &Batch<'_>, index: usize) -> String {
+/// Returns file and line of the batch's key with this index.
+fn place(batch: &Batch<'_>, index: usize) -> String {
     let line = match batch.separator() {
         Separator::U64 => index,
         _ => {
@@ -331,9 +330,8 @@ pub(super) fn place(batch: &Batch<'_>, index: usize) -> String {
     format!("{}:{}", batch.name(), batch.first_line() + line as u64)
 }
 
-/// Tells of the keys that were read: a table of digests counts those that agree as one. Of a
-/// static kind it is known that they are one key.
-pub(super) fn report(
+/// Reports the keys that were read. Only a static kind knows how many were duplicates.
+fn report(
     args: &Build,
     filter: &AnyFilter,
     keys: u64,
@@ -367,7 +365,7 @@ pub(super) fn report(
     if !args.quiet {
         let share = efficiency.filter(|_| kind.can(Capability::Static));
         let share = share.map_or(String::new(), |share| format!(", efficiency {share:.3}"));
-        let bits = bits.map_or(String::new(), |bits| format!(" ({bits:.2} bits a key{share})"));
+        let bits = bits.map_or(String::new(), |bits| format!(" ({bits:.2} bits per key{share})"));
         let twice = match duplicates {
             None | Some(0) => String::new(),
             Some(1) => ", of which 1 was a duplicate,".into(),
@@ -408,11 +406,11 @@ mod tests {
         let hasher = KeyHasher::new(HashId::Fast, [1, 2]);
         let pass = Pass { args: &args, keys: &keys, hasher: &hasher };
         let count = args.keys.map_or_else(|| count_keys(&args, &keys), Ok)?;
-        let (kind, goal, settings) = choose(&args, count)?;
+        let kind = choose(&args, count)?;
         if !sized {
             fs::write(&path, second)?;
         }
-        let (filter, tally) = pass.build(kind, goal, &settings)?;
+        let (filter, tally) = pass.build(kind, &sizing(&args, kind, Some(count)))?;
         fs::write(&path, second)?;
         pass.verify(&filter, tally)
     }
@@ -441,8 +439,10 @@ mod tests {
         let hasher = KeyHasher::new(HashId::Fast, [1, 2]);
         let pass = Pass { args: &args, keys: &keys, hasher: &hasher };
         let hashes = ["apple", "pear", "plum"].map(|key| hasher.bytes(key.as_bytes()));
-        let goal = Goal::KeysFpr { keys: 3, fpr: 1e-9 };
-        let of = |keys: &[KeyHash]| Kind::Bloom.build(1, goal, &Settings::default(), keys).unwrap();
+        let sizing = Sizing::fpr(1e-9).capacity(3);
+        let of = |mut keys: &[KeyHash]| {
+            Kind::Bloom.build(&sizing, &mut keys, &BuildOptions::new()).unwrap()
+        };
         pass.verify(&of(&hashes), Tally::of(&hashes)).unwrap();
         let error = pass.verify(&of(&hashes[..1]), Tally::of(&hashes)).unwrap_err().to_string();
         let expected = format!("{}:3: the filter denies this key", path.display());

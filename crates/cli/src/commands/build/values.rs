@@ -3,23 +3,22 @@
 use std::time::Instant;
 
 use anyhow::{Result, anyhow, bail};
-use tamis::{AnyFilter, Capability, Error, KeyHash, Keyed, Kind};
+use tamis::{AnyFilter, Capability, Error, KeyHash, Kind};
 
-use super::{Pass, changed, goal, hasher, report, settings};
+use super::{Pass, changed, hasher, kind_with, save, sizing};
 use crate::args::Build;
 use crate::entries::{EntryRuns, each_entry, find, split, tally};
 use crate::errors::failure;
 use crate::hashing::{Pool, Tally};
 use crate::input::{Batch, Keys};
-use crate::{files, progress};
+use crate::progress;
 
 type Entries = Vec<(KeyHash, u64)>;
 
 pub(super) fn build(args: &Build) -> Result<()> {
     let start = Instant::now();
     args.form.require_lines()?;
-    files::check_target(&args.output)?;
-    let kind = kind(args)?;
+    let kind = kind_with(args, Capability::Map)?;
     let keys = Keys::open(&args.keys_from, args.form.separator(), true)?;
     let hasher = hasher(args);
     let pass = Pass { args, keys: &keys, hasher: &hasher };
@@ -27,24 +26,10 @@ pub(super) fn build(args: &Build) -> Result<()> {
     if !args.no_verify {
         verify(&pass, &filter, tally)?;
     }
-    let filter = Keyed::new(hasher, filter);
-    files::save(&filter, &args.output)?;
-    report(args, filter.filter(), tally.keys, None, start.elapsed().as_secs_f64())
+    save(args, hasher, filter, tally.keys, None, start)
 }
 
-/// The first kind that has values, or the one that is asked for.
-fn kind(args: &Build) -> Result<Kind> {
-    let able = |kind: &&Kind| kind.can(Capability::Map);
-    match args.filter.0 {
-        Some(kind) if !able(&&kind) => {
-            Err(Error::Unsupported { kind, what: Capability::Map }.into())
-        }
-        Some(kind) => Ok(kind),
-        None => Ok(*Kind::ALL.iter().find(able).expect("a kind that has values")),
-    }
-}
-
-/// The keys and values of a batch.
+/// Reads the keys and values of a batch.
 fn read(pass: &Pass<'_>, batch: &Batch<'_>, pool: &Pool<Entries>) -> Result<Entries> {
     let mut entries = pool.take();
     entries.clear();
@@ -59,16 +44,17 @@ fn solve(pass: &Pass<'_>, kind: Kind) -> Result<(AnyFilter, Tally)> {
         Error::Value { bits, .. } => too_wide(pass, bits).unwrap_or_else(|error| error),
         error => error.into(),
     };
-    pass.with_means(
-        |means, bar| {
+    pass.with_options(
+        kind,
+        |options, bar| {
             let hash = |batch: &Batch<'_>| {
                 bar.inc(batch.read_bytes());
                 read(pass, batch, &pool)
             };
             pass.keys.pull(pass.args.form.threads(), hash, |next| {
                 let mut runs = EntryRuns::new(next, &pool);
-                let goal = |keys| Ok(goal(pass.args, keys));
-                let filter = kind.build_map(means, goal, &settings(pass.args), &mut runs)?;
+                let sizing = sizing(pass.args, kind, None);
+                let filter = kind.build_map(&sizing, &mut runs, options)?;
                 Ok((filter, runs.tally))
             })
         },
@@ -76,7 +62,7 @@ fn solve(pass: &Pass<'_>, kind: Kind) -> Result<(AnyFilter, Tally)> {
     )
 }
 
-/// Where the two values of one key are.
+/// Describes the two values of one key by their places.
 fn conflict(pass: &Pass<'_>, digest: u64) -> Result<anyhow::Error> {
     let threads = pass.args.form.threads();
     let entry = |line: &[u8]| {
@@ -99,7 +85,7 @@ fn conflict(pass: &Pass<'_>, digest: u64) -> Result<anyhow::Error> {
     })
 }
 
-/// Where the first value that is too wide is.
+/// Describes the first value that is too wide by its place.
 fn too_wide(pass: &Pass<'_>, bits: u32) -> Result<anyhow::Error> {
     let value = |line: &[u8]| split(line).map_or(0, |(_, value)| value);
     let wanted = |line: &[u8]| value(line).checked_shr(bits).is_some_and(|high| high != 0);
@@ -109,7 +95,7 @@ fn too_wide(pass: &Pass<'_>, bits: u32) -> Result<anyhow::Error> {
     }))
 }
 
-/// Asks for every value again.
+/// Queries every value again.
 fn verify(pass: &Pass<'_>, filter: &AnyFilter, built: Tally) -> Result<()> {
     let bar = progress::bar("checking", pass.keys, pass.args.quiet);
     let pool = Pool::default();

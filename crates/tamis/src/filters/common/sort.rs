@@ -15,7 +15,7 @@ const FEW: usize = 128;
 const MAX_DIGIT: u32 = 12;
 
 /// Numbers handled between two checks: a few milliseconds.
-const CHECKED: usize = 1 << 20;
+pub(in crate::filters) const CHECKED: usize = 1 << 20;
 
 /// Sorts numbers that differ only in their low `bits` bits, fastest if they are spread evenly. Calls
 /// `check` every few milliseconds and stops with its error.

@@ -1,26 +1,26 @@
-//! How often, inside a run.
+//! The encoding of counts inside a run.
 //!
-//! A run lists its remainders in ascending order. So whatever does *not* ascend after a remainder
-//! `x` is free to say how often it is in:
+//! A run lists its remainders in ascending order. So any value that does *not* ascend after a remainder
+//! `x` can state its count:
 //!
 //! ```text
-//!  x > 0                            x = 0, which nothing is below
+//!  x > 0                            x = 0, below which there is no value
 //!  x            once                0              once
 //!  x x          twice               0 0            twice
 //!  x y          y + 2, 0 < y < x    0 0 0          three times
 //!  x 0 d d …    x + 2 and more      0 0 0 0 d d …  4 and more
 //! ```
 //!
-//! The digits `d` hold what is more than the x + 2 or 4, lowest first: each has r - 1 bits of it,
-//! and its highest bit says that another follows. The last digit is not 0, unless it is the only
-//! one. Each row is told from the others by the slots it shows, and the digits say where they end:
-//! a run can be read in one way only, and each count of each remainder is written in one way only.
+//! The digits `d` hold the count minus x + 2, or minus 4, lowest digit first. Each has r - 1 bits of it,
+//! and its highest bit states that another digit follows. The last digit is not 0, unless it is the
+//! only one. The rows differ in the slots shown, and the digits state where they end, so the encoding is
+//! unique in both directions.
 //!
-//! A count takes at most as many slots as copies would, save four zeros, which take five.
+//! A count takes at most as many slots as the copies would, except that four zeros take five slots.
 
 use tamis_bits::packed::mask;
 
-/// A remainder of a run, how often it is in, and the slots that say so.
+/// A remainder of a run, its count, and the number of its slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) remainder: u64,
@@ -28,30 +28,30 @@ pub(super) struct Entry {
     pub(super) slots: u64,
 }
 
-/// The largest count that is written: more than any filter takes keys.
+/// The largest count that can be stored, above the capacity of any filter.
 pub(super) const MAX_COUNT: u64 = 1 << 49;
 
-/// Slots that `count` of `remainder` takes, at `width` bits a slot.
+/// Returns the slots that `count` copies of `remainder` take, at `width` bits per slot.
 pub(super) fn slots(width: u32, remainder: u64, count: u64) -> u64 {
     let mut slots = 0;
     encode(width, remainder, count, |_, _| slots += 1);
     slots
 }
 
-/// Hands `put` the slots of `count` times `remainder`, numbered from 0.
+/// Calls `set` with the number, from 0 on, and value of each slot of `count` copies of `remainder`.
 #[inline]
-pub(super) fn encode(width: u32, remainder: u64, count: u64, mut put: impl FnMut(u64, u64)) {
+pub(super) fn encode(width: u32, remainder: u64, count: u64, mut set: impl FnMut(u64, u64)) {
     let (announced, shown) = if remainder > 0 {
-        put(0, remainder);
+        set(0, remainder);
         match count {
             0 | 1 => return,
-            2 => return put(1, remainder),
-            _ if count < remainder + 2 => return put(1, count - 2),
-            _ => put(1, 0),
+            2 => return set(1, remainder),
+            _ if count < remainder + 2 => return set(1, count - 2),
+            _ => set(1, 0),
         }
         (2, remainder + 2)
     } else {
-        (0..count.min(4)).for_each(|slot| put(slot, 0));
+        (0..count.min(4)).for_each(|slot| set(slot, 0));
         if count < 4 {
             return;
         }
@@ -59,14 +59,14 @@ pub(super) fn encode(width: u32, remainder: u64, count: u64, mut put: impl FnMut
     };
     let (mut rest, mut slot, digit) = (count - shown, announced, width - 1);
     while rest > mask(digit) {
-        put(slot, rest & mask(digit) | 1 << digit);
+        set(slot, rest & mask(digit) | 1 << digit);
         (rest, slot) = (rest >> digit, slot + 1);
     }
-    put(slot, rest);
+    set(slot, rest);
 }
 
-/// Reads the entry at the beginning of `left` slots, at least one, which end with the run; `None`
-/// if it is not one that is written.
+/// Decodes the entry at the start of `left` slots, at least 1, which end with the run. Returns `None` for
+/// slots that [`encode`] does not write.
 #[inline]
 pub(super) fn decode(width: u32, left: u64, slot: impl Fn(u64) -> u64) -> Option<Entry> {
     let remainder = slot(0);
@@ -92,7 +92,7 @@ pub(super) fn decode(width: u32, left: u64, slot: impl Fn(u64) -> u64) -> Option
     let (digit, mut rest) = (width - 1, 0u64);
     for (number, at) in (announced..left).enumerate() {
         let (value, shift) = (slot(at), number as u32 * digit);
-        // No count needs a digit that begins so high: neither it nor its shift can overflow.
+        // No count has a digit that starts so high, so neither the digit nor its shift can overflow.
         if shift > 49 || (value & mask(digit)).leading_zeros() < shift {
             return None;
         }
@@ -110,7 +110,7 @@ pub(super) fn decode(width: u32, left: u64, slot: impl Fn(u64) -> u64) -> Option
 mod tests {
     use super::*;
 
-    fn written(width: u32, remainder: u64, count: u64) -> Vec<u64> {
+    fn encoded(width: u32, remainder: u64, count: u64) -> Vec<u64> {
         let mut slots = Vec::new();
         encode(width, remainder, count, |at, value| {
             assert_eq!(at, slots.len() as u64);
@@ -120,10 +120,10 @@ mod tests {
         slots
     }
 
-    /// There and back, alone and with anything that may follow, in no more slots than there should
-    /// be, and growing by one slot with the count, or by two.
+    /// Checks that the decoded entry is the encoded one, alone and before any possible next value, that
+    /// it takes no more slots than allowed, and that it grows by at most two slots with the count.
     fn check(width: u32, remainder: u64, count: u64, before: u64) -> u64 {
-        let mut slots = written(width, remainder, count);
+        let mut slots = encoded(width, remainder, count);
         let len = slots.len() as u64;
         assert!(len <= count || (remainder, count, len) == (0, 4, 5));
         assert!(len >= before && len <= before + 2);
@@ -140,8 +140,8 @@ mod tests {
         len
     }
 
-    /// There and back for each count to a million, at the least width, a middle one and that of a
-    /// rate of 2^-8: 292 million pairs, so without all that [`check`] looks at.
+    /// Encodes and decodes each count up to 10^6, at the least width, a middle one and that of a rate of
+    /// 2^-8. These are 292 million pairs, so it does less than [`check`].
     #[test]
     fn every_count_of_every_remainder() {
         let mut slots = [0; 32];
@@ -169,7 +169,7 @@ mod tests {
         }
     }
 
-    /// Every remainder, at each count where a digit is added or all bits change.
+    /// Every remainder, at each count at which a digit is added or all bits change.
     #[test]
     fn every_boundary() {
         for width in (2..=12).chain([31, 32, 33, 59, 60]) {
@@ -195,9 +195,9 @@ mod tests {
         assert_eq!(slots, [22, 12, 9, 7, 6, 6, 5]);
     }
 
-    /// Nothing but what is written is read, whatever the slots hold.
+    /// Only slots that [`encode`] writes are decoded, for any values.
     #[test]
-    fn what_is_read_is_what_is_written() {
+    fn only_encoded_slots_are_decoded() {
         for width in 2..=4 {
             let values = 1u64 << width;
             for len in 1..=(u64::from(12 / width) + 2) {
@@ -205,7 +205,7 @@ mod tests {
                     let slot = |at: u64| number >> (at as u32 * width) & mask(width);
                     if let Some(entry) = decode(width, len, slot) {
                         assert!(entry.slots <= len);
-                        let again = written(width, entry.remainder, entry.count);
+                        let again = encoded(width, entry.remainder, entry.count);
                         assert!(again.iter().copied().eq((0..entry.slots).map(slot)));
                     }
                 }

@@ -10,34 +10,34 @@
 //!                       the n-th has the n-th end
 //! ```
 //!
-//! A query counts the occupied quotients before it (rank), finds the end of as many runs (select),
-//! and compares the run that begins there. `table.rs` says how the blocks work, `counter.rs` how a run
-//! says how often a remainder is in it: a million copies of a key take 5 slots of 8 bits.
+//! A lookup counts the occupied quotients before its own (rank), finds the end of as many runs (select),
+//! and compares the run that starts there. `table.rs` describes the blocks, `counter.rs` how a run
+//! stores the count of a remainder: 10^6 copies of a key take 5 slots of 8 bits.
 //!
 //! | figure | |
 //! | --- | --- |
-//! | bits a key | (r + 2.125) / 0.95 for a rate of 0.95 / 2^r: 10.66 at 2^-8, 12.76 at 0.1 % |
-//! | cache lines | 1 or 2, next to each other |
-//! | building | sorts; 16 bytes a key beside the table; fails with less than 10^-15 |
+//! | bits per key | (r + 2.125) / 0.95 for a rate of 0.95 / 2^r: 10.66 at 2^-8, 12.76 at 0.1 % |
+//! | cache lines | 1 or 2 adjacent ones |
+//! | building | sorts; 16 bytes per key beside the table; fails with probability below 10^-15 |
 //!
-//! A stranger passes if its whole fingerprint is in the table: 1 - (1 - 1/(slots · 2^r))^n for n
-//! keys. Any number of slots will do. What is in can be listed with its counts, merged in one pass,
-//! and moved to a table of 2, 4, 8 … times the slots with as many bits fewer in the remainder, for
-//! slots · 2^r, and with it every fingerprint, is then the same.
+//! A non-member passes if its whole fingerprint is in the table: 1 - (1 - 1/(slots · 2^r))^n for n
+//! keys. The number of slots is arbitrary. The fingerprints can be listed with their counts, merged in
+//! one pass, and moved to a table of 2, 4, 8 … times the slots with as many bits fewer in the
+//! remainder, because slots · 2^r, and so every fingerprint, stays the same.
 //!
-//! Counts are exact for fingerprints: too high for a key only where another key shares its
-//! fingerprint. Removing a stranger is refused if its fingerprint is not in; else one of that
-//! fingerprint goes, which may be the last of a member.
+//! Counts are exact for fingerprints: the count of a key is too high only if another key shares its
+//! fingerprint. Removing a non-member returns `false` if its fingerprint is not in. Otherwise one copy
+//! of that fingerprint is removed, which may be the last one of a member.
 //!
-//! It is full when it has the keys it was made for. It could run out of slots before: in a set
-//! where every key is there twice, one table in 10^15 does. Higher counts take fewer slots than
-//! keys, and small tables have room for everything in their last slot. Whoever knows the hash's seed
-//! can fill one run on purpose; then it is full early, and slow, and still right.
+//! The filter is full when it holds as many keys as its capacity. It could run out of slots before: if
+//! every key is inserted twice, one table in 10^15 does. Higher counts take fewer slots than keys, and
+//! small tables have room for all keys in their last slot. An adversary who knows the seed of the hash can
+//! fill one run on purpose. The filter is then full early, and slow, but correct.
 //!
 //! Pandey, Bender, Johnson, Patro, *A General-Purpose Counting Filter: Making Every Bit Count*,
-//! 2017. Differences: slots are not a power of two; counters are told by what does not ascend,
-//! rather than between two copies of the remainder, so that counts up to x + 1 of a remainder x
-//! take two slots; runs are searched many slots at once; the table does not wrap around.
+//! 2017. Differences: slots are not a power of two; counters are recognised by values that do not
+//! ascend, instead of lying between two copies of the remainder, so that counts up to x + 1 of a
+//! remainder x take two slots; runs are searched many slots at once; the table does not wrap around.
 
 mod counter;
 mod table;
@@ -47,8 +47,8 @@ use tamis_bits::select::{Bits, Task, run};
 use tamis_bits::{Words, packed};
 use tamis_format::{Name, Reader, Writer};
 
-use self::table::{BLOCK, Layer, Layout, Table, with_layout};
-use super::common::sort::collect_sorted;
+use self::table::{BLOCK, Layout, Table, TableBuilder, with_layout};
+use super::common::sort::{CHECKED, collect_sorted};
 use super::common::{check_same, sum_of_keys};
 use crate::error::{Error, Full};
 use crate::hash::KeyHash;
@@ -61,20 +61,21 @@ use crate::traits::{Build, Count, Filter, Insert, Merge, Persist, Remove};
 
 const TABLE: Name = Name::new("table");
 const MAX_SLOTS: u64 = 1 << 49;
-/// Two bits at least, for a remainder and a counter beside it.
+/// At least two bits, for a remainder and a counter beside it.
 const MIN_REMAINDER: u32 = 2;
 const MAX_REMAINDER: u32 = 60;
-/// Slots for every 19 keys: a load of at most 0.95. Runs lie 10 slots from home there, and 25 at
-/// 0.98; what lies further is found by reading more blocks.
+/// Slots for every 19 keys: a load of at most 0.95. There the mean distance of a run from its quotient
+/// is 10 slots, at 0.98 it is 25. Runs further away are found by reading more blocks.
 const SLOTS_FOR_NINETEEN: u64 = 20;
-/// A batch of fewer keys is never merged.
+/// The least keys of a batch that is merged.
 const MERGE_FROM: u64 = 256;
-/// Slots past the last quotient. The run that ends there is the queue of a server that takes one
-/// remainder a slot while 0.95 arrive: longer than d with about e^(-0.104 d), and e^(-0.052 d) if
-/// every key comes twice. Three copies take two slots again, and more take ever fewer.
+/// Slots past the last quotient. The run that ends there is like the queue of a server that handles one
+/// remainder per slot while 0.95 arrive: it is longer than d with probability e^(-0.104 d), or
+/// e^(-0.052 d) if every key is inserted twice. Three copies also take two slots, and more copies take
+/// ever fewer slots per copy.
 const MAX_TAIL: u64 = 704;
 
-/// A number of slots, and bits of a remainder.
+/// The shape: the number of slots, and the bits of a remainder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CountingQuotientShape {
     slots: u64,
@@ -83,8 +84,11 @@ pub struct CountingQuotientShape {
 }
 
 impl CountingQuotientShape {
-    /// A shape by hand: this many slots, bits of a remainder, made for this many keys, of which
-    /// there must be at most 19 for 20 slots.
+    /// Returns the shape of `slots` slots and remainders of `remainder` bits, for `keys` keys: at most
+    /// 19 for 20 slots.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] if an argument is out of range.
     pub fn new(slots: u64, remainder: u32, keys: u64) -> Result<Self, Error> {
         crate::shape::check_keys(keys)?;
         if slots == 0 || slots > MAX_SLOTS {
@@ -93,28 +97,28 @@ impl CountingQuotientShape {
         let most = most_remainder(slots);
         if !(MIN_REMAINDER..=most).contains(&remainder) {
             let (asked, most) = (remainder.into(), most.into());
-            return Err(Error::Limit { what: "bits of a remainder", asked, most });
+            return Err(Error::Limit { what: "bits per remainder", asked, most });
         }
         if slots < least_slots(keys) {
             let most = most_keys(slots);
-            return Err(Error::Limit { what: "keys in so few slots", asked: keys, most });
+            return Err(Error::Limit { what: "keys for this number of slots", asked: keys, most });
         }
         Ok(Self { slots, remainder, keys })
     }
 
-    /// Slots that are some fingerprint's quotient.
+    /// Returns the number of quotients.
     pub fn slots(&self) -> u64 {
         self.slots
     }
 
-    /// Bits of a remainder.
+    /// Returns the bits of a remainder.
     pub fn remainder(&self) -> u32 {
         self.remainder
     }
 
     fn blocks(&self) -> u64 {
-        // As many as all keys may take in the last slot: a quarter more than there are keys, for
-        // four copies may take five slots.
+        // Room for all keys in the last slot: a quarter more than there are keys, because four copies
+        // may take five slots.
         let tail = (self.keys + self.keys / 4).min(MAX_TAIL);
         (self.slots + tail).div_ceil(BLOCK)
     }
@@ -123,13 +127,13 @@ impl CountingQuotientShape {
         table::words(self.blocks(), self.remainder)
     }
 
-    /// Different fingerprints: less than 2^64.
+    /// Returns the number of possible fingerprints, below 2^64.
     fn fingerprints(&self) -> u64 {
         self.slots << self.remainder
     }
 
-    /// The key's 128 bits, as a fraction of all there are, of the fingerprints: quotient and
-    /// remainder. The low half matters where fingerprints are nearly as many as high halves.
+    /// Returns quotient and remainder: the key's 128 bits, scaled to the number of fingerprints. The low
+    /// half matters if there are nearly 2^64 fingerprints.
     #[inline(always)]
     fn split(&self, key: KeyHash) -> (u64, u64) {
         self.split_fingerprint(self.fingerprint(key))
@@ -142,7 +146,7 @@ impl CountingQuotientShape {
         (product >> 64) as u64
     }
 
-    /// The keys' fingerprints, ascending.
+    /// Returns the sorted fingerprints of the keys.
     fn sorted(&self, options: &BuildOptions<'_>, keys: impl KeySource) -> Result<Vec<u64>, Error> {
         let bits = 64 - self.fingerprints().leading_zeros();
         collect_sorted(options, self.keys, keys, bits, |key| self.fingerprint(key))
@@ -162,14 +166,14 @@ fn most_keys(slots: u64) -> u64 {
     (slots * 19 / SLOTS_FOR_NINETEEN).min(MAX_KEYS)
 }
 
-/// What keeps fingerprints below 2^64.
+/// Returns the most bits of a remainder that keep fingerprints below 2^64.
 fn most_remainder(slots: u64) -> u32 {
     MAX_REMAINDER.min(slots.leading_zeros())
 }
 
 impl Shape for CountingQuotientShape {
-    /// The smallest of: the fewest slots with remainders that are long enough, and more slots
-    /// with shorter ones.
+    /// Takes the smallest of all shapes with remainders of any width and the fewest slots that meet the
+    /// rate.
     fn fit_with(keys: u64, fpr: f64, _: &Settings) -> Result<Self, Error> {
         crate::shape::check_keys(keys)?;
         crate::shape::check_fpr(fpr)?;
@@ -179,24 +183,24 @@ impl Shape for CountingQuotientShape {
             .filter_map(|remainder| {
                 let slots = (needed / f64::from(remainder).exp2()).ceil();
                 let slots = least_slots(keys).max(slots as u64).min(MAX_SLOTS);
-                // The next few, where the quotient of two rounded numbers fell short.
+                // The next few, in case the quotient of two rounded numbers is too low.
                 (slots..slots.saturating_add(4))
                     .filter_map(|slots| Self::new(slots, remainder, keys).ok())
                     .find(meets)
             })
             .min_by_key(Self::words)
-            .ok_or(Error::Infeasible { why: "that takes fingerprints of more than 64 bits" })
+            .ok_or(Error::Infeasible { why: "the rate needs fingerprints of more than 64 bits" })
     }
 
     fn figures(&self) -> Figures {
-        // The run of an average query lies half a block and its distance from home, some 10
-        // slots, behind the block's beginning: in another line if that is far.
+        // The run of an average lookup starts half a block and its distance from its quotient, about
+        // 10 slots, after the start of the block: in another line if that is far.
         let distance = 17.0 + 42.0 * f64::from(self.remainder) / 8.0;
         Figures {
             keys: self.keys,
             fpr: self.fpr_at(self.keys),
             bytes: tamis_bits::lines(self.words()) * 64,
-            // Rank, then select, then the run, each of which waits for the one before.
+            // Rank, then select, then the run: each waits for the one before.
             query_cost: 1.0 + (distance / 64.0).min(1.0) + 3.0 * 0.125 + 1.0,
         }
     }
@@ -229,13 +233,16 @@ pub struct CountingQuotient {
 }
 
 impl CountingQuotient {
-    /// An empty filter.
+    /// Returns an empty filter.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if the table cannot be allocated.
     pub fn new(shape: CountingQuotientShape) -> Result<Self, Error> {
         let table = Table::new(shape.blocks(), shape.remainder)?;
         Ok(Self { shape, len: 0, table })
     }
 
-    /// Every fingerprint that is in, in order, and how often.
+    /// Returns every fingerprint with its count, in ascending order.
     pub fn fingerprints(&self) -> impl Iterator<Item = (u64, u64)> {
         let width = self.shape.remainder;
         self.table
@@ -243,15 +250,20 @@ impl CountingQuotient {
             .map(move |(quotient, entry)| (quotient << width | entry.remainder, entry.count))
     }
 
-    /// Moves to another number of slots, 2, 4, 8 … times as many or a half, a quarter …, for as many
-    /// times the keys. Each doubling takes a bit of the remainder, each halving gives one: so
-    /// fingerprints stay what they are, and the rate goes with the keys that are in.
+    /// Changes the number of slots to 2, 4, 8 … times as many or a half, a quarter …, and the capacity
+    /// by the same factor. Each doubling takes a bit from the remainder and each halving adds one, so
+    /// the fingerprints stay the same, and the rate depends on the keys that are in.
+    ///
+    /// # Errors
+    /// [`Error::Infeasible`] for other numbers of slots, [`Error::Limit`] if a size is out of range,
+    /// [`Error::Capacity`] if the keys do not fit, [`Error::Memory`] if the new table cannot be
+    /// allocated.
     pub fn resize(&mut self, slots: u64) -> Result<(), Error> {
         let CountingQuotientShape { slots: before, remainder, keys } = self.shape;
         let all = u128::from(self.shape.fingerprints());
         let shape = (MIN_REMAINDER..=MAX_REMAINDER)
             .find(|remainder| u128::from(slots) << remainder == all)
-            .ok_or(Error::Infeasible { why: "that many slots do not share out its fingerprints" })
+            .ok_or(Error::Infeasible { why: "the slots must change by a power of two" })
             .and_then(|width| {
                 let keys = if slots >= before {
                     keys.saturating_mul(slots / before)
@@ -260,54 +272,59 @@ impl CountingQuotient {
                 };
                 CountingQuotientShape::new(slots, width, keys)
             })?;
-        *self = Self::of(&shape, self.fingerprints())?;
+        *self = Self::from_sorted(&shape, self.fingerprints(), || Ok(()))?;
         Ok(())
     }
 
-    /// Whether so many keys are merged sooner than they are inserted. Merging goes over all that is
-    /// in; inserting moves what comes after, ever more of it as the table fills.
+    /// Returns whether merging `keys` keys is faster than inserting them. Merging reads the whole table;
+    /// inserting moves the slots after each key, more of them as the table fills.
     fn merge_pays(&self, keys: u64) -> bool {
         keys >= MERGE_FROM && keys >= self.len / 2 && keys >= self.shape.slots / 16
     }
 
-    /// Adds keys all at once, or none.
+    /// Inserts all keys at once, or none.
     fn insert_sorted(&mut self, keys: &[KeyHash]) -> Result<(), Error> {
         let fingerprints = self.shape.sorted(&BuildOptions::new(), keys)?;
         let new = counted(&fingerprints);
+        let none = || Ok(());
         *self = if self.is_empty() {
-            Self::of(&self.shape, new)?
+            Self::from_sorted(&self.shape, new, none)?
         } else {
-            Self::of(&self.shape, sum(self.fingerprints(), new))?
+            Self::from_sorted(&self.shape, add_counts(self.fingerprints(), new), none)?
         };
         Ok(())
     }
 
-    /// A table of these fingerprints and counts, which ascend.
-    fn of(
+    /// Builds a table of ascending fingerprints and their counts. Calls `check` every few milliseconds.
+    fn from_sorted(
         shape: &CountingQuotientShape,
         fingerprints: impl Iterator<Item = (u64, u64)>,
+        check: impl Fn() -> Result<(), Error>,
     ) -> Result<Self, Error> {
         let full = Error::Capacity { capacity: shape.keys };
-        let mut layer = Layer::new(Table::new(shape.blocks(), shape.remainder)?);
+        let mut builder = TableBuilder::new(Table::new(shape.blocks(), shape.remainder)?);
         let mut len = 0u64;
-        for (fingerprint, count) in fingerprints {
+        for (number, (fingerprint, count)) in fingerprints.enumerate() {
+            if number % CHECKED == 0 {
+                check()?;
+            }
             let (quotient, remainder) = shape.split_fingerprint(fingerprint);
             len = len.saturating_add(count);
-            if len > shape.keys || layer.push(quotient, remainder, count).is_err() {
+            if len > shape.keys || builder.push(quotient, remainder, count).is_err() {
                 return Err(full);
             }
         }
-        Ok(Self { shape: shape.clone(), len, table: layer.finish() })
+        Ok(Self { shape: shape.clone(), len, table: builder.finish() })
     }
 }
 
-/// Equal fingerprints side by side, as one with a count.
+/// Groups equal fingerprints, each with its count.
 fn counted(fingerprints: &[u64]) -> impl Iterator<Item = (u64, u64)> {
     fingerprints.chunk_by(|a, b| a == b).map(|equal| (equal[0], equal.len() as u64))
 }
 
-/// Two ascending sequences as one, counts of what is in both added.
-fn sum(
+/// Merges two ascending sequences, and adds the counts of fingerprints that are in both.
+fn add_counts(
     a: impl Iterator<Item = (u64, u64)>,
     b: impl Iterator<Item = (u64, u64)>,
 ) -> impl Iterator<Item = (u64, u64)> {
@@ -335,40 +352,46 @@ impl Task for Contains<'_> {
         let (quotient, remainder) = self.0.shape.split(self.1);
         let table = &self.0.table;
         with_layout!(table, layout => {
-            table.fetch_run(layout, quotient);
+            table.prefetch_run(layout, quotient);
             table.contains(bits, layout, quotient, remainder)
         })
     }
 }
 
-/// Keys of a batch that are on their way while as many before them are worked on. In a table of
-/// 10^7 keys 16 take a fifth longer: each asks for two lines, and memory brings so many at a time.
+/// Keys of a batch that are prefetched while as many before them are looked up. In a table of 10^7 keys
+/// 16 take a fifth longer: each prefetches two lines, more than the memory delivers at a time.
 const LANES: usize = 8;
 
-/// Quotients and remainders of the first keys, whose blocks are asked for.
+/// Returns the quotients and remainders of the first keys, and prefetches their blocks.
 #[inline(always)]
-fn begin(shape: &CountingQuotientShape, table: &Table, keys: &[KeyHash]) -> [(u64, u64); LANES] {
+fn split_batch(
+    shape: &CountingQuotientShape,
+    table: &Table,
+    keys: &[KeyHash],
+) -> [(u64, u64); LANES] {
     let mut places = [(0, 0); LANES];
     for (place, key) in places.iter_mut().zip(keys) {
         *place = shape.split(*key);
-        table.fetch(place.0);
+        table.prefetch_block(place.0);
     }
     places
 }
 
-struct ContainsEach<'a>(&'a CountingQuotient, &'a [KeyHash], &'a mut [bool]);
+// Unlike `common::contains_batch` this loop prefetches the next keys while it looks up the current ones,
+// in code that is compiled for each width and instruction set.
+struct ContainsBatch<'a>(&'a CountingQuotient, &'a [KeyHash], &'a mut [bool]);
 
-impl Task for ContainsEach<'_> {
+impl Task for ContainsBatch<'_> {
     type Output = ();
 
     #[inline(always)]
     fn work(self, bits: impl Bits) {
         let Self(CountingQuotient { shape, table, .. }, keys, out) = self;
-        let mut next = begin(shape, table, keys);
+        let mut next = split_batch(shape, table, keys);
         with_layout!(table, layout => {
             for (chunk, out) in out[..keys.len()].chunks_mut(LANES).enumerate() {
                 let places = next;
-                next = begin(shape, table, keys.get((chunk + 1) * LANES..).unwrap_or(&[]));
+                next = split_batch(shape, table, keys.get((chunk + 1) * LANES..).unwrap_or(&[]));
                 for ((quotient, remainder), out) in places.into_iter().zip(out) {
                     *out = table.contains(bits, layout, quotient, remainder);
                 }
@@ -389,20 +412,20 @@ impl Task for CountOf<'_> {
     }
 }
 
-struct InsertEach<'a>(&'a mut CountingQuotient, &'a [KeyHash]);
+struct InsertBatch<'a>(&'a mut CountingQuotient, &'a [KeyHash]);
 
-impl Task for InsertEach<'_> {
+impl Task for InsertBatch<'_> {
     type Output = Result<(), Full>;
 
     #[inline(always)]
     fn work(self, bits: impl Bits) -> Result<(), Full> {
         let Self(CountingQuotient { shape, table, len }, keys) = self;
-        let mut next = begin(shape, table, keys);
+        let mut next = split_batch(shape, table, keys);
         let before = *len;
         with_layout!(table, layout => {
             for (chunk, many) in keys.chunks(LANES).map(<[KeyHash]>::len).enumerate() {
                 let places = next;
-                next = begin(shape, table, keys.get((chunk + 1) * LANES..).unwrap_or(&[]));
+                next = split_batch(shape, table, keys.get((chunk + 1) * LANES..).unwrap_or(&[]));
                 for (quotient, remainder) in places.into_iter().take(many) {
                     let full = Full { inserted: *len - before };
                     if *len >= shape.keys {
@@ -455,14 +478,14 @@ impl Filter for CountingQuotient {
         run(Contains(self, key))
     }
 
-    /// Keys inserted less keys removed.
+    /// Returns the insertions less the removals.
     fn len(&self) -> u64 {
         self.len
     }
 
     fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
-        assert!(out.len() >= keys.len(), "an answer for each key");
-        run(ContainsEach(self, keys, out));
+        assert!(out.len() >= keys.len(), "`out` is shorter than `keys`");
+        run(ContainsBatch(self, keys, out));
     }
 }
 
@@ -480,7 +503,8 @@ impl Build for CountingQuotient {
     ) -> Result<Self, Error> {
         let shape = fit(0)?;
         let fingerprints = shape.sorted(options, keys)?;
-        Self::of(&shape, counted(&fingerprints))
+        let len = fingerprints.len() as u64;
+        Self::from_sorted(&shape, counted(&fingerprints), || options.check(0, len))
     }
 }
 
@@ -490,8 +514,8 @@ impl Insert for CountingQuotient {
         run(InsertOne(self, key))
     }
 
-    /// A batch that is large beside the table is sorted and merged with what is in, which takes
-    /// memory for a second table and 16 bytes a key.
+    /// Inserts keys. A batch that is large compared with the table is sorted and merged, which takes the
+    /// memory of a second table and 16 bytes per key.
     fn insert_batch(&mut self, keys: &[KeyHash]) -> Result<(), Full> {
         let room = usize::try_from(self.shape.keys - self.len).unwrap_or(usize::MAX);
         let fits = &keys[..keys.len().min(room)];
@@ -502,7 +526,7 @@ impl Insert for CountingQuotient {
                 Ok(())
             };
         }
-        run(InsertEach(self, keys))
+        run(InsertBatch(self, keys))
     }
 }
 
@@ -513,23 +537,24 @@ impl Remove for CountingQuotient {
 }
 
 impl Count for CountingQuotient {
-    /// How often the key's fingerprint is in: exact, unless another key shares it.
+    /// Returns the count of the key's fingerprint: exact, unless another key shares it.
     fn count(&self, key: KeyHash) -> u64 {
         run(CountOf(self, key))
     }
 
-    /// More than any filter takes keys.
+    /// Returns a limit above the capacity of any filter.
     fn count_limit(&self) -> u64 {
         counter::MAX_COUNT
     }
 }
 
 impl Merge for CountingQuotient {
-    /// One pass over both in order, into a table of its own.
+    /// Merges both tables in one pass into a new table.
     fn merge(&mut self, other: &Self) -> Result<(), Error> {
         check_same(&self.shape, &other.shape)?;
         sum_of_keys(self.len, other.len, self.shape.keys)?;
-        *self = Self::of(&self.shape, sum(self.fingerprints(), other.fingerprints()))?;
+        let sum = add_counts(self.fingerprints(), other.fingerprints());
+        *self = Self::from_sorted(&self.shape, sum, || Ok(()))?;
         Ok(())
     }
 }
@@ -545,8 +570,8 @@ impl Persist for CountingQuotient {
         let mut fields = from.shape()?;
         let slots = fields.next(1..=MAX_SLOTS, "number of slots")?;
         let widths = MIN_REMAINDER.into()..=most_remainder(slots).into();
-        let remainder = fields.next(widths, "bits of a remainder")?;
-        let keys = fields.next(len..=most_keys(slots), "keys it is made for")?;
+        let remainder = fields.next(widths, "bits per remainder")?;
+        let keys = fields.next(len..=most_keys(slots), "capacity in keys")?;
         fields.finish()?;
         let shape = CountingQuotientShape::new(slots, remainder as u32, keys)?;
         let words: Words = from.words(TABLE, shape.words())?;
@@ -560,7 +585,7 @@ impl Persist for CountingQuotient {
         match self.table.validate() {
             Err(what) => corrupt(what),
             Ok(sum) if sum != self.len => {
-                corrupt("the table does not hold as many keys as the header says")
+                corrupt("the sum of the counts does not match the header")
             }
             Ok(_) if self.fingerprints().last().is_some_and(past) => {
                 corrupt("a quotient is past the last slot")

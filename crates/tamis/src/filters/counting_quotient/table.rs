@@ -2,30 +2,31 @@
 //!
 //! ```text
 //!  block    | offset 8 | occupied 64 | ends 64 | 64 slots of r bits |   next block …
-//!                        one bit a     one bit
-//!                        quotient      a slot
+//!                        one bit per   one bit
+//!                        quotient      per slot
 //! ```
 //!
-//! The runs lie in the order of their quotients, each from the slot that is its quotient on, or
-//! right after the run before it. Bit `i` of `occupied` says that quotient `i` of the block has a
-//! run, bit `i` of `ends` that a run ends in slot `i`: so the n-th occupied quotient has the n-th
-//! end. To count both from the block's own beginning, and not from the table's, the offset says how
-//! many of the block's slots, and of those after it, belong to quotients of blocks before; what is
-//! 255 or more is told by 255, and found by walking back.
+//! The runs are in the order of their quotients. Each starts at the slot of its quotient, or right after
+//! the run before it. Bit `i` of `occupied` states that quotient `i` of the block has a run, bit `i` of
+//! `ends` that a run ends in slot `i`. So the n-th occupied quotient has the n-th end. To count both
+//! from the start of the block instead of the start of the table, the offset states how many slots,
+//! from the first slot of the block on, belong to quotients of earlier blocks. An offset of 255 means
+//! 255 or more, and is found by going back.
 //!
-//! Blocks are 17 + 8r bytes, so they begin at any byte. A word past the end lets every slot be read
-//! as the beginning of a window of 64 bits.
+//! Blocks have 17 + 8r bytes, so they start at any byte. One more word at the end allows reading 64
+//! bits from the start of every slot.
 //!
-//! What did not pay, by callgrind and against the crate qfilter in one run: blocks of one cache line,
-//! 50 slots of 8 bits, which must be fuller for as few bits a key, so that 26 % of runs lie in the next
-//! block and not 15 % (in the cache hits took 1.35 times as long, out of it no less); the ends of two
-//! blocks as one word, which spares that branch and costs more instructions than it is worth; sorting
-//! a batch's queries by where their runs lie, so that no branch is left to guess (a seventh slower).
+//! What was not faster, by callgrind and in comparison with the crate qfilter in one run: blocks of one
+//! cache line, 50 slots of 8 bits, which must be fuller for as few bits per key, so that 26 % instead of
+//! 15 % of the runs are in the next block (in the cache, hits took 1.35 times as long, out of it no
+//! less); the ends of two blocks as one word, which saves that branch and costs more instructions than
+//! it saves; sorting the lookups of a batch by where their runs are, which leaves no unpredictable
+//! branch (a seventh slower).
 //!
-//! Nothing here trusts what a file says: loops go one way and end with the table, and a run that
-//! is not one is not changed.
+//! Nothing here relies on the contents of a file: loops go one way and end with the table, and a run
+//! that is invalid is not changed.
 
-mod layer;
+mod builder;
 mod shift;
 
 use tamis_bits::lanes::{set_window, window};
@@ -37,13 +38,13 @@ use super::counter::{self, Entry};
 use crate::error::{Error, Full};
 use crate::filters::common::usize_words;
 
-pub(super) use self::layer::Layer;
+pub(super) use self::builder::TableBuilder;
 
 /// Slots of a block.
 pub(super) const BLOCK: u64 = 64;
 /// Bits of a block before its slots.
 const HEAD: u64 = 8 + 64 + 64;
-/// An offset of at least so much.
+/// The offset that stands for itself and all larger ones.
 const FAR: u64 = 255;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -53,19 +54,19 @@ pub(super) struct Table {
     layout: Layout,
 }
 
-/// What follows from the width of a slot.
+/// Values that follow from the width of a slot.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Layout {
     pub(super) width: u32,
     block_bytes: u64,
-    /// How many slots a window holds, and the lowest bit of each of them.
+    /// The number of slots that a window holds, and a mask of the lowest bit of each.
     lanes: u32,
     ones: u64,
 }
 
 impl Layout {
     pub(super) const fn new(width: u32) -> Self {
-        // Eight bytes from where a slot begins have all of them: the first may begin at bit 7.
+        // 8 bytes from the start of a slot hold all of them: the first may start at bit 7.
         let lanes = if width.is_multiple_of(8) { 64 } else { 57 } / width;
         let (mut ones, mut lane) = (0, 0);
         while lane < lanes {
@@ -75,7 +76,7 @@ impl Layout {
         Self { width, block_bytes: HEAD / 8 + 8 * width as u64, lanes, ones }
     }
 
-    /// The first bit of the block of a slot.
+    /// Returns the first bit of the block of a slot.
     #[inline(always)]
     fn bit(&self, slot: u64) -> u64 {
         slot / BLOCK * self.block_bytes * 8
@@ -87,8 +88,8 @@ impl Layout {
     }
 }
 
-/// Does something with a table's layout, compiled apart for each width from 4 to 16: where the
-/// compiler knows the shifts and masks, a query takes a third fewer instructions.
+/// Evaluates an expression with the layout of a table, compiled separately for each width from 4 to 16.
+/// With constant shifts and masks a lookup takes a third fewer instructions.
 macro_rules! with_layout {
     ($table:expr, $layout:ident => $work:expr) => {
         with_layout!(@each $table, $layout => $work, 4 5 6 7 8 9 10 11 12 13 14 15 16)
@@ -105,7 +106,7 @@ macro_rules! with_layout {
 }
 pub(super) use with_layout;
 
-/// The beginning of a block.
+/// The fields before the slots of a block.
 #[derive(Clone, Copy)]
 struct Head {
     offset: u64,
@@ -113,23 +114,24 @@ struct Head {
     ends: u64,
 }
 
-/// Where runs of a block may begin: number `n` is the slot after the block's first `n` runs and after
-/// what spills into it, if that is a slot of the block. The offset is less than 64.
+/// Returns a bit set of run starts: bit number `n` is at the slot after the first `n` runs of the block
+/// and the slots of earlier blocks, if that slot is in the block. The offset is below 64.
 #[inline(always)]
-fn begins(offset: u64, ends: u64) -> u64 {
+fn run_starts(offset: u64, ends: u64) -> u64 {
     let spill = offset % 64;
     (ends & u64::MAX << spill) << 1 | 1 << spill
 }
 
-/// The first slot of a block from `at` on that no run lies in, but for one of its own quotient if
-/// `own` is 0; 64 if there is none. From slot to slot it goes to where all runs end that have begun.
+/// Returns the first slot of a block from `at` on that is in no run, or 64 if there is none. If `own` is
+/// 0, a run of the slot's own quotient does not count. From each slot it skips to the end of all runs
+/// that have started.
 #[inline(always)]
 fn gap(bits: impl Bits, head: &Head, at: u32, own: u64) -> u32 {
     let mut at = at.max(head.offset as u32);
-    let begins = begins(head.offset, head.ends);
+    let starts = run_starts(head.offset, head.ends);
     while at < 64 {
-        let begun = bits.rank(head.occupied, at) + (head.occupied >> at & own) as u32;
-        let past = if begun < 64 { bits.select(begins, begun) } else { 64 };
+        let started = bits.rank(head.occupied, at) + (head.occupied >> at & own) as u32;
+        let past = if started < 64 { bits.select(starts, started) } else { 64 };
         if past <= at {
             return at;
         }
@@ -138,7 +140,7 @@ fn gap(bits: impl Bits, head: &Head, at: u32, own: u64) -> u32 {
     64
 }
 
-/// Where a remainder is in its run, or would go.
+/// The position of a remainder in its run, or the one at which it would be inserted.
 struct Found {
     at: u64,
     /// The last slot of the run.
@@ -146,9 +148,9 @@ struct Found {
     entry: Option<Entry>,
 }
 
-/// Words of a table of so many blocks.
+/// Returns the words of a table of `blocks` blocks.
 pub(super) fn words(blocks: u64, width: u32) -> u64 {
-    // At most 2^44 blocks of 8 words: no overflow. Where there are fewer they may be larger.
+    // At most 2^44 blocks of 8 words, or fewer larger ones, so no overflow.
     (blocks * Layout::new(width).block_bytes).div_ceil(8) + 1
 }
 
@@ -157,7 +159,7 @@ impl Table {
         Ok(Self::of(Words::zeroed(usize_words(words(blocks, width))?)?, blocks, width))
     }
 
-    /// The table in `words`, of which there are [`words`].
+    /// Makes a table of its words, as many as [`words`] returns.
     pub(super) fn of(words: Words, blocks: u64, width: u32) -> Self {
         Self { words, blocks, layout: Layout::new(width) }
     }
@@ -177,15 +179,15 @@ impl Table {
     }
 
     #[inline(always)]
-    pub(super) fn fetch(&self, quotient: u64) {
+    pub(super) fn prefetch_block(&self, quotient: u64) {
         let word = (quotient / BLOCK * self.layout.block_bytes / 8) as usize;
         prefetch(&self.words, word);
         prefetch(&self.words, word + tamis_bits::LINE_WORDS);
     }
 
-    /// Asks for what lies a few slots after a quotient's own: its run, most often.
+    /// Prefetches the slots shortly after the quotient's own, where its run usually is.
     #[inline(always)]
-    pub(super) fn fetch_run(&self, layout: Layout, quotient: u64) {
+    pub(super) fn prefetch_run(&self, layout: Layout, quotient: u64) {
         prefetch(&self.words, (layout.slot_bit(quotient) / 64) as usize + 1);
     }
 
@@ -243,10 +245,10 @@ impl Table {
         self.bit(slot) + 72 + slot % BLOCK
     }
 
-    /// The slot in which run number `n` ends, of those that end in `from` or later; the number of
-    /// slots if none does. `n` is less than 64, and `known` the ends of some block.
+    /// Returns the slot of the `n`-th end from slot `from` on, or the number of slots if there is none.
+    /// `n` is below 64, and `known` a block with its ends.
     #[inline(always)]
-    fn end(&self, bits: impl Bits, from: u64, mut n: u32, known: (u64, u64)) -> u64 {
+    fn nth_end(&self, bits: impl Bits, from: u64, mut n: u32, known: (u64, u64)) -> u64 {
         let mut block = from / BLOCK;
         if block >= self.blocks {
             return self.slots();
@@ -267,7 +269,7 @@ impl Table {
         }
     }
 
-    /// The first slot of `block` or later that no quotient of a block before it has.
+    /// Returns the first slot from `block` on that belongs to no quotient of an earlier block.
     #[inline(always)]
     fn spill(&self, block: u64, offset: u64) -> u64 {
         if offset == FAR { self.far_spill(block) } else { block * BLOCK + offset }
@@ -283,41 +285,44 @@ impl Table {
         (near..block).fold(spill, |spill, block| self.next_spill(block, spill))
     }
 
-    /// The spill of the block after `block`, of which it is `spill`.
+    /// Returns the spill of the block after `block`, given the spill of `block`.
     fn next_spill(&self, block: u64, spill: u64) -> u64 {
         let Head { occupied, ends, .. } = self.head(self.layout, block);
         let past = match occupied.count_ones() {
             0 => spill,
-            runs => self.end(Portable, spill, runs - 1, (block, ends)) + 1,
+            runs => self.nth_end(Portable, spill, runs - 1, (block, ends)) + 1,
         };
         past.max((block + 1) * BLOCK)
     }
 
-    /// The first slot after the first `runs` runs of a block, and after what spills into it.
+    /// Returns the first slot after the first `runs` runs of a block and the slots of earlier blocks.
     #[inline(always)]
-    fn after(&self, bits: impl Bits, block: u64, head: &Head, runs: u32) -> u64 {
+    fn after_runs(&self, bits: impl Bits, block: u64, head: &Head, runs: u32) -> u64 {
         let spill = self.spill(block, head.offset);
-        if runs == 0 { spill } else { self.end(bits, spill, runs - 1, (block, head.ends)) + 1 }
+        if runs == 0 { spill } else { self.nth_end(bits, spill, runs - 1, (block, head.ends)) + 1 }
     }
 
-    /// Where the run of a quotient begins, or would: most often in its own block.
+    /// Returns the slot at which the run of a quotient starts, or would start: usually in its own block.
     #[inline(always)]
-    fn run(&self, bits: impl Bits, quotient: u64, head: &Head) -> u64 {
+    fn run_start(&self, bits: impl Bits, quotient: u64, head: &Head) -> u64 {
         let (block, at) = (quotient / BLOCK, (quotient % BLOCK) as u32);
         let before = bits.rank(head.occupied, at);
-        let begin =
-            if head.offset < 64 { bits.select(begins(head.offset, head.ends), before) } else { 64 };
-        if begin < 64 {
-            return block * BLOCK + u64::from(begin.max(at));
+        let start = if head.offset < 64 {
+            bits.select(run_starts(head.offset, head.ends), before)
+        } else {
+            64
+        };
+        if start < 64 {
+            return block * BLOCK + u64::from(start.max(at));
         }
-        self.after(bits, block, head, before).max(quotient)
+        self.after_runs(bits, block, head, before).max(quotient)
     }
 
-    /// Whether a remainder is in the run of its quotient.
+    /// Returns whether a remainder is in the run of its quotient.
     ///
-    /// That no remainder has the quotient, as for 39 % of strangers at full load, is seen at once but
-    /// cannot be foreseen: a branch on it would wait for memory, and be wrong that often. So this goes
-    /// on and compares whatever is there, while the next queries begin.
+    /// At full load 39 % of non-members have a quotient without a run. A branch on that would wait for
+    /// memory and be mispredicted that often. So this compares whatever is there, while the next
+    /// lookups start.
     #[inline(always)]
     pub(super) fn contains(
         &self,
@@ -330,9 +335,9 @@ impl Table {
         let Head { offset, occupied, mut ends } = self.head(layout, block);
         let is_occupied = occupied >> at & 1 == 1;
         let before = bits.rank(occupied, at);
-        let mut start = bits.select(begins(offset, ends), before).max(at);
+        let mut start = bits.select(run_starts(offset, ends), before).max(at);
         if (start >= 64) | (offset >= 64) {
-            // The run lies past the block, most often in the next.
+            // The run is past the block, usually in the next one.
             block += 1;
             if !is_occupied {
                 return false;
@@ -354,16 +359,16 @@ impl Table {
         is_occupied && self.contains_slowly(quotient, remainder)
     }
 
-    /// Whether a remainder is in a run of so many slots, which a window holds.
+    /// Returns whether a remainder is in a run of `len` slots, which fit a window.
     ///
-    /// All slots are compared at once. The first that equals the remainder is the remainder, or part
-    /// of a counter: `None`. Digits come after a 0, and the only other slot that counts something else
-    /// than itself comes after a larger one.
+    /// All slots are compared at once. The first slot that equals the remainder is the remainder itself
+    /// or part of a counter; if it may be part of a counter, this returns `None`. Digits follow a 0, and
+    /// the only other slot that is part of a counter follows a larger one.
     #[inline(always)]
     fn run_contains(&self, layout: Layout, start: u64, len: u32, remainder: u64) -> Option<bool> {
         let Layout { width, ones, .. } = layout;
         let highs = ones << (width - 1);
-        // Marks lanes that are zero: the lowest mark is right, those above it may be too many.
+        // Marks lanes that are zero. The lowest mark is right, higher ones may be wrong.
         let zeros = |lanes: u64| lanes.wrapping_sub(ones) & !lanes & highs;
         let run = window(&self.words, layout.slot_bit(start));
         let equal = zeros(run ^ remainder.wrapping_mul(ones)) & u64::MAX >> (64 - len * width);
@@ -373,14 +378,14 @@ impl Table {
         let lowest = equal & equal.wrapping_neg();
         let at = lowest.trailing_zeros() + 1 - width;
         let before = run << width >> at & packed::mask(width);
-        // Which of both it is cannot be foreseen: no branch.
+        // The result is unpredictable, so there is no branch.
         let ascends = (at == 0) | (before < remainder);
         ((zeros(run) & (lowest - 1) == 0) & ascends).then_some(true)
     }
 
     #[cold]
     fn contains_slowly(&self, quotient: u64, remainder: u64) -> bool {
-        let start = self.run(Portable, quotient, &self.head(self.layout, quotient / BLOCK));
+        let start = self.run_start(Portable, quotient, &self.head(self.layout, quotient / BLOCK));
         self.find(Portable, start, remainder).is_some_and(|found| found.entry.is_some())
     }
 
@@ -389,27 +394,27 @@ impl Table {
         self.head(self.layout, quotient / BLOCK).occupied >> (quotient % BLOCK) & 1 == 1
     }
 
-    /// How often a remainder is in the run of its quotient.
+    /// Returns the count of a remainder in the run of its quotient.
     #[inline(always)]
     pub(super) fn count(&self, bits: impl Bits, quotient: u64, remainder: u64) -> u64 {
         if !self.is_occupied(quotient) {
             return 0;
         }
-        let start = self.run(bits, quotient, &self.head(self.layout, quotient / BLOCK));
+        let start = self.run_start(bits, quotient, &self.head(self.layout, quotient / BLOCK));
         let entry = self.find(bits, start, remainder).and_then(|found| found.entry);
         entry.map_or(0, |entry| entry.count)
     }
 
-    /// The entry at slot `at` of a run that ends in `last`.
+    /// Returns the entry at slot `at` of a run that ends in slot `last`.
     #[inline(always)]
     fn entry(&self, at: u64, last: u64) -> Option<Entry> {
         counter::decode(self.layout.width, last + 1 - at, |slot| self.slot(at + slot))
     }
 
-    /// Looks through the run that begins at `start`; `None` if it is not one.
+    /// Searches the run that starts at `start`. Returns `None` if the run is invalid.
     #[inline(always)]
     fn find(&self, bits: impl Bits, start: u64, remainder: u64) -> Option<Found> {
-        let last = self.end(bits, start, 0, (u64::MAX, 0));
+        let last = self.nth_end(bits, start, 0, (u64::MAX, 0));
         if last >= self.slots() {
             return None;
         }
@@ -425,20 +430,20 @@ impl Table {
         Some(Found { at, last, entry: None })
     }
 
-    /// The first slot from `at` on that is free; the number of slots if none is.
+    /// Returns the first free slot from `at` on, or the number of slots if there is none.
     #[inline(always)]
     fn free(&self, bits: impl Bits, at: u64) -> u64 {
         self.gap(bits, at, 1)
     }
 
-    /// The first slot from `at` on that is free, or has the first remainder of its own quotient.
+    /// Returns the first slot from `at` on that is free or has the first remainder of its own quotient.
     #[inline(always)]
     fn unshifted(&self, bits: impl Bits, at: u64) -> u64 {
         self.gap(bits, at, 0)
     }
 
-    /// The first slot from `at` on that no run lies in, but for one of its own quotient if `own` is
-    /// 0.
+    /// Returns the first slot from `at` on that is in no run. If `own` is 0, a run of the slot's own
+    /// quotient does not count.
     #[inline(always)]
     fn gap(&self, bits: impl Bits, at: u64, own: u64) -> u64 {
         let mut low = (at % BLOCK) as u32;
@@ -452,7 +457,7 @@ impl Table {
         self.slots()
     }
 
-    /// Adds one of a remainder. On `Full` nothing is changed.
+    /// Inserts one copy of a remainder. If it returns `Full`, nothing has changed.
     #[inline(always)]
     pub(super) fn insert(
         &mut self,
@@ -468,9 +473,9 @@ impl Table {
         }
     }
 
-    /// Adds a remainder that its run has not, if the run is short, free of counters, and lies in its
-    /// own block with a free slot after it: so it is for 91 % of the keys on the way to full, and
-    /// takes an eighth of the instructions of the general way.
+    /// Inserts a remainder that is not in its run, if the run is short, has no counters, and lies in its
+    /// own block with a free slot after it. This is so for 91 % of the keys until the filter is full, and
+    /// takes an eighth of the instructions of the general case.
     #[inline(always)]
     fn insert_near(
         &mut self,
@@ -481,8 +486,8 @@ impl Table {
     ) -> bool {
         let (block, at) = (quotient / BLOCK, (quotient % BLOCK) as u32);
         let head = self.head(layout, block);
-        let begin = bits.select(begins(head.offset, head.ends), bits.rank(head.occupied, at));
-        let start = begin.max(at);
+        let starts = run_starts(head.offset, head.ends);
+        let start = bits.select(starts, bits.rank(head.occupied, at)).max(at);
         if (start >= 64) | (head.offset >= 64) {
             return false;
         }
@@ -495,7 +500,7 @@ impl Table {
             }
             past = start + len;
             let mut run = window(&self.words, layout.slot_bit(block * BLOCK + u64::from(start)));
-            // A slot that does not ascend counts something.
+            // A slot that does not ascend is part of a counter.
             let mut least = 0;
             while place < past {
                 let slot = run & packed::mask(layout.width);
@@ -536,7 +541,7 @@ impl Table {
         quotient: u64,
         remainder: u64,
     ) -> Result<(), Full> {
-        let start = self.run(bits, quotient, &self.head(self.layout, quotient / BLOCK));
+        let start = self.run_start(bits, quotient, &self.head(self.layout, quotient / BLOCK));
         if !self.is_occupied(quotient) {
             let free = self.free(bits, start);
             if free >= self.slots() {
@@ -556,7 +561,7 @@ impl Table {
         }
         let needs =
             if count == 0 { 1 } else { counter::slots(self.layout.width, remainder, count + 1) };
-        // A count that is one higher takes two slots more at the most.
+        // A count that is 1 higher takes at most two more slots.
         let (mut gaps, mut taken) = ([0; 2], last);
         let gaps = &mut gaps[..(needs - has) as usize];
         for gap in &mut *gaps {
@@ -570,17 +575,17 @@ impl Table {
             self.move_up(quotient, at, *gap);
             self.insert_end(at.min(last), *gap, false);
         }
-        self.put(at, remainder, count + 1);
+        self.set_entry(at, remainder, count + 1);
         Ok(())
     }
 
-    /// Takes one of a remainder away; `false` if there is none.
+    /// Removes one copy of a remainder. Returns `false` if there is none.
     #[inline(always)]
     pub(super) fn remove(&mut self, bits: impl Bits, quotient: u64, remainder: u64) -> bool {
         if !self.is_occupied(quotient) {
             return false;
         }
-        let start = self.run(bits, quotient, &self.head(self.layout, quotient / BLOCK));
+        let start = self.run_start(bits, quotient, &self.head(self.layout, quotient / BLOCK));
         let Some(Found { at, last, entry: Some(entry) }) = self.find(bits, start, remainder) else {
             return false;
         };
@@ -598,18 +603,18 @@ impl Table {
             self.move_down(quotient, at, stop);
         }
         if count > 0 {
-            self.put(at, remainder, count);
+            self.set_entry(at, remainder, count);
         }
         true
     }
 
-    fn put(&mut self, at: u64, remainder: u64, count: u64) {
+    fn set_entry(&mut self, at: u64, remainder: u64, count: u64) {
         counter::encode(self.layout.width, remainder, count, |slot, to| {
             self.set_slot(at + slot, to);
         });
     }
 
-    /// Moves slots `at..free` on by one for a run of `quotient`, past the offsets in between.
+    /// Moves slots `at..free` up by one for a run of `quotient`, and updates the offsets in between.
     #[inline(always)]
     fn move_up(&mut self, quotient: u64, at: u64, free: u64) {
         for block in (at / BLOCK..=free / BLOCK).rev() {
@@ -626,8 +631,8 @@ impl Table {
         }
     }
 
-    /// Moves slots `at + 1..=last` back by one, and the offsets after `quotient`. The runs are
-    /// those of afterwards.
+    /// Moves slots `at + 1..=last` down by one, and updates the offsets after `quotient`. The bits of the
+    /// runs must already have their final values.
     #[inline(always)]
     fn move_down(&mut self, quotient: u64, at: u64, last: u64) {
         for block in at / BLOCK..=last / BLOCK {
@@ -652,7 +657,7 @@ impl Table {
         }
     }
 
-    /// Moves the ends of slots `at..free` on by one, and makes `at` an end or not.
+    /// Moves the ends of slots `at..free` up by one, and sets whether `at` is an end.
     #[inline(always)]
     fn insert_end(&mut self, at: u64, free: u64, end: bool) {
         for block in (at / BLOCK..=free / BLOCK).rev() {
@@ -669,7 +674,7 @@ impl Table {
         }
     }
 
-    /// Moves the ends of slots `at + 1..=last` back by one; `last` is none.
+    /// Moves the ends of slots `at + 1..=last` down by one. `last` is no end afterwards.
     #[inline(always)]
     fn remove_end(&mut self, at: u64, last: u64) {
         for block in at / BLOCK..=last / BLOCK {
@@ -683,7 +688,7 @@ impl Table {
         }
     }
 
-    /// Every quotient with its remainders and their counts, in order.
+    /// Returns every quotient with its remainders and their counts, in ascending order.
     pub(super) fn entries(&self) -> impl Iterator<Item = (u64, Entry)> {
         let mut free = 0;
         // The n-th occupied quotient has the n-th end.
@@ -703,7 +708,7 @@ impl Table {
         })
     }
 
-    /// The places of the bits that are set in one field of all blocks.
+    /// Returns the positions of the set bits in one field of all blocks.
     fn places(&self, field: fn(Head) -> u64) -> impl Iterator<Item = u64> {
         (0..self.blocks).flat_map(move |block| {
             let mut bits = field(self.head(self.layout, block));
@@ -715,32 +720,32 @@ impl Table {
         })
     }
 
-    /// That every bit is what the entries make it; the sum of the counts.
+    /// Checks that every bit follows from the entries. Returns the sum of the counts.
     pub(super) fn validate(&self) -> Result<u64, &'static str> {
         let (mut free, mut sum) = (0u64, 0u64);
         let end = self.bit(self.slots());
         if !set::ends_at(&self.words, end) {
-            return Err("bits are set past the end");
+            return Err("bits are set past the last block");
         }
         let unused = |slot: u64| self.slot(slot) == 0 && !set::get(&self.words, self.end_bit(slot));
         for block in 0..self.blocks {
             let Head { offset, occupied, .. } = self.head(self.layout, block);
             if offset != free.saturating_sub(block * BLOCK).min(FAR) {
-                return Err("an offset is not that of the runs before it");
+                return Err("an offset does not match the runs before it");
             }
             for quotient in (0..BLOCK).filter(|at| occupied >> at & 1 == 1) {
                 let start = free.max(block * BLOCK + quotient);
                 if !(free..start).all(unused) {
-                    return Err("a slot that no run has is not empty");
+                    return Err("a slot outside the runs is not empty");
                 }
-                let last = self.end(Portable, start, 0, (u64::MAX, 0));
+                let last = self.nth_end(Portable, start, 0, (u64::MAX, 0));
                 if last >= self.slots() {
                     return Err("a run does not end");
                 }
                 let (mut at, mut least) = (start, 0);
                 while at <= last {
                     let entry = self.entry(at, last).filter(|entry| entry.remainder >= least);
-                    let entry = entry.ok_or("a run cannot be read")?;
+                    let entry = entry.ok_or("the entries of a run are invalid")?;
                     (at, least) = (at + entry.slots, entry.remainder + 1);
                     sum = sum.checked_add(entry.count).ok_or("the counts are too large")?;
                 }
@@ -750,12 +755,12 @@ impl Table {
         if (free..self.slots()).all(unused) {
             Ok(sum)
         } else {
-            Err("a slot that no run has is not empty")
+            Err("a slot outside the runs is not empty")
         }
     }
 }
 
-/// Adds a remainder to a table that has no quick way for it.
+/// Inserts a remainder in the general case.
 struct InsertFar<'a>(&'a mut Table, u64, u64);
 
 impl Task for InsertFar<'_> {

@@ -1,4 +1,4 @@
-//! Against the plain quotient filter, and against a multiset of fingerprints.
+//! Compares with the plain quotient filter, and with a multiset of fingerprints.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::hash::{HashId, Key, KeyHasher};
 
 type Model = BTreeMap<u64, u64>;
 
-/// The least hash with this fingerprint.
+/// Returns the least hash with this fingerprint.
 fn hash(shape: &CountingQuotientShape, fingerprint: u64) -> KeyHash {
     let hash = (u128::from(fingerprint) << 64).div_ceil(u128::from(shape.fingerprints()));
     KeyHash { hi: hash as u64, lo: 0 }
@@ -21,9 +21,16 @@ fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<KeyHash> {
     keys.map(|key| key.hash_with(&hasher)).collect()
 }
 
+fn from_sorted(
+    shape: &CountingQuotientShape,
+    entries: impl Iterator<Item = (u64, u64)>,
+) -> Result<CountingQuotient, Error> {
+    CountingQuotient::from_sorted(shape, entries, || Ok(()))
+}
+
 fn built(shape: &CountingQuotientShape, model: &Model) -> CountingQuotient {
     let entries = model.iter().map(|(fingerprint, count)| (*fingerprint, *count));
-    CountingQuotient::of(shape, entries.filter(|(_, count)| *count > 0)).unwrap()
+    from_sorted(shape, entries.filter(|(_, count)| *count > 0)).unwrap()
 }
 
 fn check(filter: &CountingQuotient, model: &Model) {
@@ -34,19 +41,19 @@ fn check(filter: &CountingQuotient, model: &Model) {
     assert_eq!(filter.len(), model.values().sum::<u64>());
 }
 
-/// One operation on filter and model.
+/// Applies one operation to the filter and the model.
 fn step(filter: &mut CountingQuotient, model: &mut Model, fingerprint: u64, insert: bool) {
     let key = hash(filter.shape(), fingerprint);
     let copies = model.entry(fingerprint).or_default();
     if insert {
         *copies += 1;
         if filter.insert(key).is_err() {
-            // Then they cannot be built together either.
+            // A build of the same keys fails as well.
             let entries = model.iter().map(|(fingerprint, count)| (*fingerprint, *count));
             let entries = entries.filter(|(_, count)| *count > 0);
             let most = filter.shape.keys;
             assert!(
-                filter.len() == most || CountingQuotient::of(&filter.shape, entries).is_err(),
+                filter.len() == most || from_sorted(&filter.shape, entries).is_err(),
                 "full with {} of {most} keys",
                 filter.len()
             );
@@ -60,10 +67,9 @@ fn step(filter: &mut CountingQuotient, model: &mut Model, fingerprint: u64, inse
     assert_eq!(filter.contains(key), model[&fingerprint] > 0);
 }
 
-/// Any operations leave the table that building makes, at all widths, from sparse to full, with
-/// counts of all sizes and clusters of many blocks.
+/// All widths, from sparse to full, with counts of all sizes and clusters of many blocks.
 #[test]
-fn any_operations_leave_the_table_that_building_makes() {
+fn operations_leave_the_same_table_as_a_build() {
     for seed in 0..200u64 {
         let keys = 1 + mix(seed) % 2000;
         let width = 2 + (mix(seed + 500) % 9) as u32;
@@ -71,7 +77,7 @@ fn any_operations_leave_the_table_that_building_makes() {
         let shape = CountingQuotientShape::new(slots, width, keys).unwrap();
         let mut filter = CountingQuotient::new(shape.clone()).unwrap();
         let mut model = Model::new();
-        // All fingerprints, or few so that they come often, or those of the last or a middle slot.
+        // All fingerprints, or few with many copies, or those of the last or a middle slot.
         let (from, places) = match seed % 4 {
             0 => (0, shape.fingerprints()),
             1 => (0, 1 + keys / 20),
@@ -80,7 +86,7 @@ fn any_operations_leave_the_table_that_building_makes() {
         };
         for round in 0..4000 {
             let random = mix(seed << 32 | round);
-            // Mostly in until it is full, then mostly out.
+            // Mostly insertions until the filter is full, then mostly removals.
             let insert = random >> 61 > if round < 2500 { 1 } else { 5 };
             step(&mut filter, &mut model, from + random % places, insert);
             if round % 400 == 399 {
@@ -90,7 +96,7 @@ fn any_operations_leave_the_table_that_building_makes() {
     }
 }
 
-/// The plain quotient filter, at the same split of the same hash, holds the same.
+/// The plain quotient filter, with the same split of the same hash, holds the same fingerprints.
 #[test]
 fn it_agrees_with_the_quotient_filter() {
     for (seed, (bits, width)) in [(4, 5), (7, 3), (10, 2), (12, 8)].into_iter().enumerate() {
@@ -118,9 +124,9 @@ fn it_agrees_with_the_quotient_filter() {
     }
 }
 
-/// Runs of thousands of slots: offsets far past what they can tell, up and down again.
+/// Runs of thousands of slots: offsets far above 255, up and down again.
 #[test]
-fn offsets_that_cannot_be_told() {
+fn offsets_above_255() {
     for width in [10, 12] {
         let keys = 3000;
         let shape = CountingQuotientShape::new(least_slots(keys), width, keys).unwrap();
@@ -136,7 +142,7 @@ fn offsets_that_cannot_be_told() {
                 step(&mut filter, &mut model, all(round), true);
             }
             check(&filter, &model);
-            // Strangers behind the cluster, and in it.
+            // Other quotients after the cluster, and in it.
             for slot in first..(first + 1000).min(shape.slots) {
                 step(&mut filter, &mut model, slot << width | 5, true);
             }
@@ -157,9 +163,9 @@ fn offsets_that_cannot_be_told() {
     }
 }
 
-/// Counts go up and down again one by one, between neighbours that must stay.
+/// Counts go up and down one by one, between neighbours that must not change.
 #[test]
-fn a_key_many_times() {
+fn many_copies_of_a_key() {
     for width in [2, 4, 8, 60] {
         for remainder in [0, 1, 2, packed::mask(width) - 1, packed::mask(width)] {
             let shape = CountingQuotientShape::new(12_000_u64.min(u64::MAX >> width), width, 5000);
@@ -192,17 +198,17 @@ fn a_key_many_times() {
     filter.validate().unwrap();
 }
 
-/// Counts to a million in the table itself, for remainders from one end to the other: laid down,
-/// counted, one more, one fewer.
+/// Counts up to 10^6 in a table, for remainders from the lowest to the highest: built, counted, one
+/// more, one fewer.
 #[test]
-fn counts_to_a_million_in_a_table() {
+fn counts_up_to_a_million_in_a_table() {
     let shape = CountingQuotientShape::new(1_100_000, 8, 1_040_000).unwrap();
     for remainder in (0..=255).step_by(15) {
         for count in (1..=1_000_000).step_by(41_666) {
             let fingerprint = 70 << 8 | remainder;
             let around = [(70 << 8) - 1, 71 << 8].map(|near| (near, 3));
             let entries = [around[0], (fingerprint, count), around[1]];
-            let mut filter = CountingQuotient::of(&shape, entries.into_iter()).unwrap();
+            let mut filter = from_sorted(&shape, entries.into_iter()).unwrap();
             let (key, before) = (hash(&shape, fingerprint), filter.clone());
             assert_eq!(filter.count(key), count);
             filter.insert(key).unwrap();
@@ -214,10 +220,10 @@ fn counts_to_a_million_in_a_table() {
     }
 }
 
-/// A batch leaves what its keys leave one by one, whether it is merged or inserted, and stops where
-/// they would.
+/// A batch has the same effect as its keys one by one, whether it is merged or inserted, and stops at
+/// the same key.
 #[test]
-fn batches_leave_what_single_keys_do() {
+fn batches_have_the_effect_of_single_keys() {
     let shape = CountingQuotientShape::new(4000, 5, 3800).unwrap();
     let keys = [hashes(9, 0..3000), hashes(9, 0..900)].concat();
     for first in [0, 1, 300, 700, 2000, 3700] {
@@ -225,18 +231,21 @@ fn batches_leave_what_single_keys_do() {
             let (old, new) = (&keys[..first], &keys[first..(first + many).min(keys.len())]);
             let mut batch = CountingQuotient::build(shape.clone(), old).unwrap();
             let mut single = batch.clone();
-            let told = batch.insert_batch(new);
-            assert_eq!(told, new.iter().try_for_each(|key| single.insert(*key)));
-            assert_eq!(told.is_err(), first + new.len() > 3800);
+            let inserted = batch.insert_batch(new);
+            let one_by_one = new.iter().enumerate().try_for_each(|(number, key)| {
+                single.insert(*key).map_err(|full| full.after(number))
+            });
+            assert_eq!(inserted, one_by_one);
+            assert_eq!(inserted.is_err(), first + new.len() > 3800);
             assert_eq!(batch, single);
             batch.validate().unwrap();
         }
     }
 }
 
-/// Sets in which every key is there twice, or three times …, fill a table to the last key.
+/// Sets with two, three … copies of every key fit up to the capacity.
 #[test]
-fn copies_do_not_fill_it_early() {
+fn copies_do_not_exceed_the_slots() {
     for copies in [1u64, 2, 3, 4, 5, 8, 30] {
         for width in [2, 3, 8] {
             for seed in 0..20 {
@@ -252,7 +261,7 @@ fn copies_do_not_fill_it_early() {
     }
 }
 
-/// When the last slots are taken it is full, and as it was.
+/// If the last slots are taken the filter is full, and an insertion does not change it.
 #[test]
 fn out_of_slots_changes_nothing() {
     let shape = CountingQuotientShape::new(4000, 12, 3800).unwrap();
@@ -264,14 +273,14 @@ fn out_of_slots_changes_nothing() {
     }
     assert_eq!(fitted, shape.blocks() * BLOCK - 3999);
     let before = filter.clone();
-    for stranger in [last - fitted, last - fitted - 1, last - 4000, last - fitted - 5000] {
-        let fits = stranger >> 12 < 3999;
-        assert_eq!(filter.clone().insert(hash(&shape, stranger)).is_ok(), fits);
+    for other in [last - fitted, last - fitted - 1, last - 4000, last - fitted - 5000] {
+        let fits = other >> 12 < 3999;
+        assert_eq!(filter.clone().insert(hash(&shape, other)).is_ok(), fits);
     }
-    // The count of a key that is in needs a slot too; unless it has a digit to spare.
+    // Another copy of a key needs a slot too, unless its last digit can grow.
     assert_eq!(filter.insert(hash(&shape, last)), Err(Full::NONE));
     assert_eq!(filter, before);
-    // Three zeros to four takes two slots, of which there is one.
+    // From three zeros to four takes two slots, and only one is free.
     let zero = hash(&shape, 3999 << 12);
     for fingerprint in last + 1 - fitted..=last + 4 - fitted {
         assert!(filter.remove(hash(&shape, fingerprint)));
@@ -329,42 +338,42 @@ fn resizing_keeps_fingerprints_and_counts() {
     assert_eq!(full, before);
 }
 
-/// 10.66 bits at 2^-8, and no more slots than the load allows.
+/// The filter takes 10.66 bits per key at 2^-8.
 #[test]
-fn as_small_as_it_says() {
+fn the_promised_size() {
     let figures = CountingQuotientShape::fit(10_000_000, 1.0 / 256.0).unwrap().figures();
     assert!(figures.bits_per_key() < 10.67 && figures.fpr <= 1.0 / 256.0, "{figures:?}");
-    // Where a few more slots do, they are taken rather than another bit.
+    // A few more slots are better than another bit per slot.
     let shape = CountingQuotientShape::fit(1_000_000, 0.93 / 256.0).unwrap();
     assert_eq!(shape.remainder(), 8);
     assert!(shape.fpr_at(1_000_000) <= 0.93 / 256.0);
 }
 
-/// To 2 %, from one in four to one in a thousand.
+/// The measured rate is the stated one within 2 %, from 1/4 to 1/1000.
 #[test]
-fn strangers_pass_as_often_as_stated() {
-    const STRANGERS: u64 = 4_000_000;
+fn the_rate_is_the_stated_one() {
+    const NON_MEMBERS: u64 = 4_000_000;
     for width in [2, 4, 8, 10] {
         let keys = 50_000;
         let shape = CountingQuotientShape::new(least_slots(keys), width, keys).unwrap();
         let filter = CountingQuotient::build(shape.clone(), &hashes(8, 0..keys)[..]).unwrap();
-        let strangers = hashes(8, 1 << 40..(1 << 40) + STRANGERS);
-        let mut out = vec![false; strangers.len()];
-        filter.contains_batch(&strangers, &mut out);
-        let passed = out.iter().filter(|yes| **yes).count() as f64 / STRANGERS as f64;
+        let non_members = hashes(8, 1 << 40..(1 << 40) + NON_MEMBERS);
+        let mut out = vec![false; non_members.len()];
+        filter.contains_batch(&non_members, &mut out);
+        let passed = out.iter().filter(|found| **found).count() as f64 / NON_MEMBERS as f64;
         let stated = shape.figures().fpr;
-        let noise = 4.0 * (stated / STRANGERS as f64).sqrt();
+        let noise = 4.0 * (stated / NON_MEMBERS as f64).sqrt();
         assert!((passed - stated).abs() < 0.02 * stated + noise, "{passed}, not {stated}");
     }
 }
 
-/// A quotient past the last slot, which only a forged file has, is found out, and moved nowhere.
+/// A quotient past the last slot, which only a hostile file has, is detected and not moved.
 #[test]
 fn a_quotient_past_the_last_slot() {
     let shape = CountingQuotientShape::new(100, 8, 95).unwrap();
-    let mut layer = Layer::new(Table::new(shape.blocks(), shape.remainder).unwrap());
-    layer.push(120, 7, 1).unwrap();
-    let mut filter = CountingQuotient { shape, len: 1, table: layer.finish() };
+    let mut builder = TableBuilder::new(Table::new(shape.blocks(), shape.remainder).unwrap());
+    builder.push(120, 7, 1).unwrap();
+    let mut filter = CountingQuotient { shape, len: 1, table: builder.finish() };
     assert!(filter.validate().is_err());
     assert!(filter.resize(6400).is_err());
     let before = filter.clone();

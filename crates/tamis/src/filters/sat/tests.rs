@@ -10,6 +10,7 @@ use super::*;
 use crate::hash::{HashId, Key, KeyHasher};
 use crate::keyed::Keyed;
 use crate::options::{BuildOptions, Progress, Search};
+use crate::settings::SettingValue;
 
 fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<KeyHash> {
     let hasher = KeyHasher::new(HashId::Fast, [seed, 17]);
@@ -70,7 +71,7 @@ fn thresholds_are_those_of_random_formulas() {
 fn settings_out_of_range_are_refused() {
     let fit = |settings: &[(&str, &str)]| {
         let mut all = Settings::default();
-        settings.iter().for_each(|(name, value)| all.set(*name, *value));
+        settings.iter().for_each(|(name, value)| all.set(*name, SettingValue::parse(value)));
         SatShape::fit_with(1000, 0.25, &all)
     };
     for refused in ["0.925", "0.93", "1", "7", "0", "-0.5", "NaN", "inf", "much"] {

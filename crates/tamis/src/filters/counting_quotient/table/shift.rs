@@ -1,11 +1,11 @@
-//! Bits and slots that move up and down in an array of words.
+//! Moves bits and slots up and down in an array of words.
 
 use tamis_bits::lanes::{set_window, window};
 use tamis_bits::packed;
 
 use super::Layout;
 
-/// Moves so many slots from `bit` on up by one, and puts a remainder before them.
+/// Moves `slots` slots from `bit` on up by one, and stores a remainder before them.
 #[inline(always)]
 pub(super) fn insert_slot(
     words: &mut [u64],
@@ -27,12 +27,12 @@ pub(super) fn insert_slot(
     set_window(words, bit, mask, moved);
 }
 
-/// Bits `low` to `high`.
+/// Returns a mask of bits `low` to `high`.
 pub(super) const fn span(low: u64, high: u64) -> u64 {
     u64::MAX >> (63 - (high - low)) << low
 }
 
-/// The 64 bits from `bit` on.
+/// Reads the 64 bits from `bit` on.
 #[inline(always)]
 pub(super) fn read(words: &[u64], bit: u64) -> u64 {
     let (word, shift) = ((bit / 64) as usize, bit % 64);
@@ -40,7 +40,7 @@ pub(super) fn read(words: &[u64], bit: u64) -> u64 {
     low >> shift | high << 1 << (63 - shift)
 }
 
-/// Sets those of the 64 bits from `bit` on that `mask` has.
+/// Sets those of the 64 bits from `bit` on that are in `mask`.
 #[inline(always)]
 pub(super) fn write(words: &mut [u64], bit: u64, mask: u64, to: u64) {
     let (word, shift) = ((bit / 64) as usize, bit % 64);
@@ -49,7 +49,7 @@ pub(super) fn write(words: &mut [u64], bit: u64, mask: u64, to: u64) {
     *high = *high & !(mask >> 1 >> (63 - shift)) | (to & mask) >> 1 >> (63 - shift);
 }
 
-/// Moves a range of bits up by fewer than 64. They do not begin in the first word.
+/// Moves a range of bits up by `by` bits, fewer than 64. The range does not start in the first word.
 #[inline(always)]
 pub(super) fn shift_up(words: &mut [u64], range: std::ops::Range<u64>, by: u32) {
     if range.is_empty() {
@@ -64,7 +64,7 @@ pub(super) fn shift_up(words: &mut [u64], range: std::ops::Range<u64>, by: u32) 
     }
 }
 
-/// Moves the bits that are fewer than 64 above a range down into it.
+/// Moves the bits that are `by` bits above a range down into it. `by` is below 64.
 #[inline(always)]
 pub(super) fn shift_down(words: &mut [u64], range: std::ops::Range<u64>, by: u32) {
     if range.is_empty() {
@@ -79,7 +79,7 @@ pub(super) fn shift_down(words: &mut [u64], range: std::ops::Range<u64>, by: u32
     }
 }
 
-/// Those bits of a word that are among bits `first` to `last` of the array.
+/// Returns the bits of a word that are among bits `first` to `last` of the array.
 #[inline(always)]
 fn word_span(word: u64, first: u64, last: u64) -> u64 {
     span(first.max(word * 64) % 64, last.min(word * 64 + 63) % 64)

@@ -1,28 +1,28 @@
-//! A table made in one go, from entries that ascend.
+//! Builds a table from ascending entries.
 
 use super::shift::write;
 use super::{BLOCK, Table, counter};
 use crate::error::Full;
 
-/// Lays down runs one after the other, in order.
-pub(in super::super) struct Layer {
+/// Writes runs one after the other, in order.
+pub(in super::super) struct TableBuilder {
     table: Table,
     free: u64,
     /// The quotient whose run is being written.
     open: Option<u64>,
-    /// The last quotient's block, and its occupied quotients: written when the block is done.
+    /// The block of the last quotient, and its occupied quotients, which are written at its end.
     occupied: (u64, u64),
-    /// The last end's block, and the ends in it.
+    /// The block of the last end, and its ends.
     ends: (u64, u64),
 }
 
-impl Layer {
-    /// On an empty table.
+impl TableBuilder {
+    /// Starts with an empty table.
     pub(in super::super) fn new(table: Table) -> Self {
         Self { table, free: 0, open: None, occupied: (0, 0), ends: (0, 0) }
     }
 
-    /// Adds an entry that comes after all before it.
+    /// Appends an entry, which must be larger than all before it.
     #[inline]
     pub(in super::super) fn push(
         &mut self,
@@ -59,12 +59,12 @@ impl Layer {
         if self.free + needs > self.table.slots() {
             return Err(Full::NONE);
         }
-        self.table.put(self.free, remainder, count);
+        self.table.set_entry(self.free, remainder, count);
         self.free += needs;
         Ok(())
     }
 
-    /// Ends the open run.
+    /// Ends the current run.
     #[inline(always)]
     fn close(&mut self) {
         if self.open.is_none() {
@@ -78,7 +78,7 @@ impl Layer {
         self.ends.1 |= 1 << at;
     }
 
-    /// Goes on to a block: all runs of those before it are there, so offsets are known.
+    /// Moves on to a block. All runs of earlier blocks are complete, so offsets are known.
     fn next_block(&mut self, block: u64) {
         let (last, occupied) = self.occupied;
         let bit = self.table.occupied_bit(last * BLOCK);
@@ -89,7 +89,7 @@ impl Layer {
         self.occupied = (block, 0);
     }
 
-    /// The table.
+    /// Completes the table.
     pub(in super::super) fn finish(mut self) -> Table {
         self.close();
         self.next_block(self.table.blocks - 1);
