@@ -79,7 +79,7 @@ impl Guarded {
             match self.filter.adapt(stranger, self.store.members(&range))? {
                 Repair::Rehashed => self.counts.rehashed += 1,
                 Repair::Impossible => self.counts.impossible += 1,
-                Repair::Extended | Repair::NotNeeded => {}
+                _ => {}
             }
             // More than one falls due only while all is being moved.
             let _ = self.renew()? && self.renew()?;

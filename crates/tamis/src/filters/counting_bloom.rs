@@ -212,17 +212,13 @@ impl Filter for CountingBloom {
     }
 
     fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
-<<<<<<< HEAD
         bloom::contains_batch_in_rounds(
             &self.shadow,
-            self.shape.counters,
-            self.shape.probes,
+            self.shape.0.counters,
+            self.shape.0.probes,
             keys,
             out,
         );
-=======
-        bloom::race(&self.shadow, self.shape.0.counters, self.shape.0.probes, keys, out);
->>>>>>> f2
     }
 }
 
