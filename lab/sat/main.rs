@@ -430,7 +430,11 @@ fn a_million(_: bool) -> Result<()> {
     let shape = SatShape::new(Construction::Sliced, 4, PLANES[1], 0.80, keys)?;
     for threads in [1, available_parallelism()?.get()] {
         let start = Instant::now();
-        let filter = Sat::build_with(&BuildOptions::new().threads(threads), given(shape.clone()), &members[..])?;
+        let filter = Sat::build_with(
+            &BuildOptions::new().threads(threads),
+            given(shape.clone()),
+            &members[..],
+        )?;
         let wall = start.elapsed().as_secs_f64();
         let reached = format!("{:.4}", filter.shape().efficiency());
         let row = [keys.to_string(), "4".into(), "0.8".into(), reached, threads.to_string()];

@@ -2,7 +2,9 @@
 
 use anyhow::Result;
 use lab::{Line, STRANGERS, Sheet, hashes, share_of_yes};
-use tamis::{Build, Grow, Growing, HashId, Key, KeyHash, KeyHasher, ScalableBloom, Settings, plan};
+use tamis::{
+    Build, Grow, Growing, HashId, Key, KeyHash, KeyHasher, Persist, ScalableBloom, Settings, plan,
+};
 
 const FIRST: u64 = 1000;
 const FPR: f64 = 0.01;
@@ -52,7 +54,7 @@ pub(crate) fn growth(most: u64) -> Result<()> {
     plot("bits", "bits a key", |track| &track.bits, bound, title)
 }
 
-fn track<F: Build + Grow>(
+fn track<F: Build + Grow + Persist>(
     name: &'static str,
     settings: &[(&str, &str)],
     most: u64,

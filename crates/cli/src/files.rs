@@ -20,18 +20,14 @@ pub(crate) fn open(path: &Path, check: bool) -> Result<Keyed<AnyFilter>> {
 /// Opens a filter to look up keys of this form, which its own keys must have.
 pub(crate) fn open_for(path: &Path, check: bool, form: &Form) -> Result<Keyed<AnyFilter>> {
     let opened = open(path, check)?;
-    opened
-        .check_key_form(form.key_forms())
-        .map_err(|error| failure(path.display(), &error))?;
+    opened.check_key_form(form.key_forms()).map_err(|error| failure(path.display(), &error))?;
     Ok(opened)
 }
 
 /// Opens and verifies a filter that will be changed by keys of this form, which takes a copy in memory.
 pub(crate) fn open_to_change_for(path: &Path, form: &Form) -> Result<Keyed<AnyFilter>> {
     let opened = open_to_change(path)?;
-    opened
-        .check_key_form(form.key_forms())
-        .map_err(|error| failure(path.display(), &error))?;
+    opened.check_key_form(form.key_forms()).map_err(|error| failure(path.display(), &error))?;
     Ok(opened)
 }
 

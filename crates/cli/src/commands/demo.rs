@@ -12,8 +12,8 @@ use anyhow::{Context, Result, ensure};
 use comfy_table::{CellAlignment, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use tamis::{
-    AnyFilter, BuildOptions, Capability, Filter, Goal, HashId, Key, KeyHash, KeyHasher, Keyed, Kind,
-    Settings, Sizing,
+    AnyFilter, BuildOptions, Capability, Filter, Goal, HashId, Key, KeyHash, KeyHasher, Keyed,
+    Kind, Settings, Sizing,
 };
 
 const WORDS: usize = 50_000;

@@ -174,8 +174,7 @@ impl<F: DictionaryFilter, S: Store> Engine<F, S> {
             bytes: figures.bytes,
         };
         let generation = manifest.generation;
-        let record =
-            manifest::encode_shard(&self.hasher, filter, state.salt, generation, number)?;
+        let record = manifest::encode_shard(&self.hasher, filter, state.salt, generation, number)?;
         state.changed = false;
         Ok(Some(record))
     }
