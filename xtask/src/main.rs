@@ -1,5 +1,6 @@
 //! The project's chores: `cargo xtask CHORE`.
 
+mod format;
 mod plot;
 mod table;
 
@@ -18,6 +19,7 @@ cargo xtask CHORE
   lab            runs every program of lab/ and rewrites its tables and figures: hours
   table          writes the table of filters in docs/choosing.md from the registry
   plot           writes the README's plot, docs/bits-per-key.svg
+  fmt            formats all sources; `cargo fmt` does not see the filters, which a macro declares
 ";
 
 /// The programs of `lab/` that `cargo xtask lab` runs, in order.
@@ -51,6 +53,7 @@ fn main() -> Result<()> {
         }),
         "table" => table::write(),
         "plot" => plot::write(),
+        "fmt" => format::write(),
         _ => {
             print!("{HELP}");
             ensure!(chore.is_empty(), "no chore is called {chore}");
@@ -87,7 +90,7 @@ fn servers() {
 
 fn test() -> Result<()> {
     servers();
-    cargo(["fmt", "--all", "--check"])?;
+    format::check()?;
     cargo(["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
     table::check()?;
     plot::check()?;

@@ -4,9 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use tamis::{AnyFilter, Keyed};
+use tamis::{AnyFilter, KeyForms, Keyed};
 
-use crate::args::Form;
 use crate::errors::failure;
 use crate::memory::check_memory;
 use crate::signals::finish_before_interrupts;
@@ -17,17 +16,17 @@ pub(crate) fn open(path: &Path, check: bool) -> Result<Keyed<AnyFilter>> {
     opened.map_err(|error| failure(path.display(), &error))
 }
 
-/// Opens a filter to look up keys of this form, which its own keys must have.
-pub(crate) fn open_for(path: &Path, check: bool, form: &Form) -> Result<Keyed<AnyFilter>> {
+/// Opens a filter to look up keys of these forms, which its own keys must have.
+pub(crate) fn open_for(path: &Path, check: bool, forms: KeyForms) -> Result<Keyed<AnyFilter>> {
     let opened = open(path, check)?;
-    opened.check_key_form(form.key_forms()).map_err(|error| failure(path.display(), &error))?;
+    opened.check_key_form(forms).map_err(|error| failure(path.display(), &error))?;
     Ok(opened)
 }
 
-/// Opens and verifies a filter that will be changed by keys of this form, which takes a copy in memory.
-pub(crate) fn open_to_change_for(path: &Path, form: &Form) -> Result<Keyed<AnyFilter>> {
+/// Opens and verifies a filter that will be changed by keys of these forms, which takes a copy in memory.
+pub(crate) fn open_to_change_for(path: &Path, forms: KeyForms) -> Result<Keyed<AnyFilter>> {
     let opened = open_to_change(path)?;
-    opened.check_key_form(form.key_forms()).map_err(|error| failure(path.display(), &error))?;
+    opened.check_key_form(forms).map_err(|error| failure(path.display(), &error))?;
     Ok(opened)
 }
 

@@ -74,3 +74,28 @@ fn modules_of_the_bench_harness_have_an_order() {
     let order = ["harness", "comparison", "kinds"];
     tamis_conformance::order::module_order(&root().join("crates/bench/src"), &order);
 }
+
+#[test]
+fn modules_of_the_library_have_an_order() {
+    let order = [
+        "registry",
+        "capability",
+        "kind",
+        "limits",
+        "error",
+        "settings",
+        "shape",
+        "hash",
+        "options",
+        "source",
+        "traits",
+        "container",
+        "gather",
+        "filters",
+        "sizing",
+        "any",
+        "plan",
+        "keyed",
+    ];
+    tamis_conformance::order::module_order(&root().join("crates/tamis/src"), &order);
+}

@@ -40,7 +40,6 @@
 //! * A damaged or hostile file is an [`Error`], never a panic and never a large allocation.
 
 mod any;
-mod builder;
 mod capability;
 mod container;
 mod error;
@@ -60,13 +59,13 @@ mod source;
 mod traits;
 
 pub use any::{AnyFilter, BuildDenyingFn, BuildMapFn, Registered};
-pub use builder::Builder;
+
 pub use capability::{Capability, UnknownName};
 pub use container::{Container, FileInfo, peek};
 pub use error::{Error, ErrorKind, Full};
 pub use filters::*;
 pub use hash::{HashId, Key, KeyHash, KeyHasher, Probes};
-pub use keyed::Keyed;
+pub use keyed::{Builder, Keyed};
 pub use kind::Kind;
 pub use options::{BuildOptions, Progress, Search};
 pub use plan::{Advice, Merit};

@@ -18,7 +18,8 @@ struct Scratch {
 }
 
 pub(crate) fn run(args: &Comm) -> Result<bool> {
-    let (hasher, filter) = files::open_for(&args.filter, !args.no_check, &args.form)?.into_parts();
+    let (hasher, filter) =
+        files::open_for(&args.filter, !args.no_check, args.form.key_forms())?.into_parts();
     let keys = Keys::open(&args.keys_from, args.form.separator(), false)?;
     let bar = progress::bar_beside_output("querying", &keys);
     let pool = Pool::<Scratch>::default();

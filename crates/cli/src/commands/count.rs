@@ -12,7 +12,7 @@ use crate::input::{Batch, Keys};
 use crate::{files, output, progress};
 
 pub(crate) fn run(args: &Count) -> Result<bool> {
-    let (hasher, filter) = files::open_for(&args.filter, true, &args.form)?.into_parts();
+    let (hasher, filter) = files::open_for(&args.filter, true, args.form.key_forms())?.into_parts();
     super::require(filter.kind(), Capability::Count, &args.filter)?;
     let limit = filter.count_limit().map_err(|error| failure(args.filter.display(), &error))?;
 

@@ -20,7 +20,8 @@ struct Scratch {
 }
 
 pub(crate) fn run(args: &Get) -> Result<bool> {
-    let (hasher, filter) = files::open_for(&args.filter, !args.no_check, &args.form)?.into_parts();
+    let (hasher, filter) =
+        files::open_for(&args.filter, !args.no_check, args.form.key_forms())?.into_parts();
     super::require(filter.kind(), Capability::Map, &args.filter)?;
 
     let probes = Keys::open(&args.probes, args.form.separator(), false)?;

@@ -20,7 +20,7 @@ struct Scratch {
 }
 
 pub(crate) fn run(args: &Query) -> Result<bool> {
-    let filter = files::open_for(&args.filter, !args.no_check, &args.form)?;
+    let filter = files::open_for(&args.filter, !args.no_check, args.form.key_forms())?;
     let probes = Keys::open(&args.probes, args.form.separator(), false)?;
     let bar = progress::bar_beside_output("querying", &probes);
     let (hasher, filter) = filter.into_parts();

@@ -12,7 +12,7 @@ use crate::{files, output, progress};
 pub(crate) fn run(args: &Remove) -> Result<bool> {
     let args = &args.change;
     files::check_target(args.target())?;
-    let mut keyed = files::open_to_change_for(&args.filter, &args.form)?;
+    let mut keyed = files::open_to_change_for(&args.filter, args.form.key_forms())?;
     let hasher = *keyed.hasher();
     let filter = keyed.filter_mut();
     super::require(filter.kind(), Capability::Remove, &args.filter)?;

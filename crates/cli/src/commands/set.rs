@@ -14,7 +14,7 @@ pub(crate) fn run(args: &Set) -> Result<()> {
     let args = &args.change;
     args.form.require_lines()?;
     files::check_target(args.target())?;
-    let mut keyed = files::open_to_change_for(&args.filter, &args.form)?;
+    let mut keyed = files::open_to_change_for(&args.filter, args.form.key_forms())?;
     let hasher = *keyed.hasher();
     let filter = keyed.filter_mut();
     super::require(filter.kind(), Capability::Map, &args.filter)?;

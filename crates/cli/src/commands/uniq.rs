@@ -149,7 +149,7 @@ fn begin(args: &Uniq) -> Result<Keyed<AnyFilter>> {
 
 /// Opens a checkpoint and checks that it has the window of `shape`.
 fn resume(args: &Uniq, path: &Path, shape: Option<&SlidingShape>) -> Result<Keyed<AnyFilter>> {
-    let keyed = files::open_to_change_for(path, &args.form)?;
+    let keyed = files::open_to_change_for(path, args.form.key_forms())?;
     let name = path.display();
     match keyed.filter() {
         AnyFilter::Sliding(filter) if shape.is_none_or(|shape| shape == filter.shape()) => {

@@ -383,8 +383,8 @@ impl Persist for ScalableBloom {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Keyed;
     use crate::hash::{HashId, Key, KeyHasher};
-    use crate::keyed::Keyed;
     use crate::settings::SettingValue;
     use tamis_format::Limits;
 

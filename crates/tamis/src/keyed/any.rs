@@ -4,9 +4,9 @@
 
 use core::ops::RangeInclusive;
 
+use super::builder::Builder;
 use super::{Keyed, in_runs};
 use crate::any::AnyFilter;
-use crate::builder::Builder;
 use crate::error::Error;
 use crate::hash::{Key, KeyHash};
 use crate::kind::Kind;

@@ -1,14 +1,15 @@
 //! A hasher in front of a filter: what users hold.
 
 mod any;
+mod builder;
 mod bytes;
 
 use core::ops::RangeInclusive;
 
 use tamis_format::KeyForms;
 
+pub use self::builder::Builder;
 use crate::any::Registered;
-use crate::builder::Builder;
 use crate::error::{Error, Full};
 use crate::hash::{Key, KeyHash, KeyHasher};
 use crate::shape::{Figures, Shape};

@@ -7,8 +7,8 @@ use std::time::Duration;
 use tamis_format::Limits;
 
 use super::*;
+use crate::Keyed;
 use crate::hash::{HashId, Key, KeyHasher};
-use crate::keyed::Keyed;
 use crate::options::{BuildOptions, Progress, Search};
 use crate::settings::SettingValue;
 

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use super::Keyed;
 use crate::any::{AnyFilter, Registered};
 use crate::capability::Capability;
 use crate::error::Error;
 use crate::hash::{HashId, Key, KeyHash, KeyHasher};
-use crate::keyed::Keyed;
 use crate::kind::Kind;
 use crate::options::{BuildOptions, Progress};
 use crate::plan::FIRST_KEYS;
