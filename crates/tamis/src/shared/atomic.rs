@@ -58,6 +58,9 @@ pub(super) trait BitFilter: Registered<Shape: MaskShape> {
 
     /// Returns the filter of this shape and these bits.
     fn join(shape: Self::Shape, bits: BitArray) -> Self;
+
+    /// Removes bits that no filter has, from words that were copied while threads set the bits of keys.
+    fn clear_partial_keys(_words: &mut [u64]) {}
 }
 
 /// A shape whose keys' bits lie under masks of words.
@@ -224,6 +227,7 @@ impl<G: BitFilter> Storage for AtomicBits<G> {
         for (word, atomic) in words.to_mut().iter_mut().zip(atomics) {
             *word = atomic.load(Relaxed);
         }
+        G::clear_partial_keys(words.to_mut());
         let bits = BitArray::from_parts(words, len, self.shape.keys());
         each(&G::join(self.shape.clone(), bits))
     }

@@ -4,7 +4,7 @@ use tamis_bits::simd::{BLOCK_WORDS, SALT};
 
 use super::atomic::{BitFilter, MaskShape};
 use crate::filters::common::bit_array::BitArray;
-use crate::filters::split_block_bloom::place;
+use crate::filters::split_block_bloom::{clear_partial_blocks, place};
 use crate::filters::{SplitBlockBloom, SplitBlockBloomShape};
 use crate::hash::KeyHash;
 
@@ -26,5 +26,9 @@ impl BitFilter for SplitBlockBloom {
 
     fn join(shape: SplitBlockBloomShape, bits: BitArray) -> Self {
         Self::from_parts(shape, bits)
+    }
+
+    fn clear_partial_keys(words: &mut [u64]) {
+        clear_partial_blocks(words);
     }
 }

@@ -207,6 +207,22 @@ fn the_limit_without_locks() {
     check::<SplitBlockBloom>();
 }
 
+/// Bytes that are taken while threads insert are valid, and hold every key inserted before.
+#[test]
+fn bytes_are_valid_while_threads_insert() {
+    let shared = Shared::<Keyed<SplitBlockBloom>>::with_capacity(200_000, 0.01).unwrap();
+    let before: Vec<u64> = (0..1000).collect();
+    shared.insert_batch(&before).unwrap();
+    std::thread::scope(|scope| {
+        let writer =
+            scope.spawn(|| (1000..100_000u64).for_each(|key| shared.insert(&key).unwrap()));
+        while !writer.is_finished() {
+            let copy = Shared::<Keyed<SplitBlockBloom>>::from_shards(shared.shards().unwrap());
+            assert!(copy.unwrap().contains_batch(&before).iter().all(|found| *found));
+        }
+    });
+}
+
 #[test]
 fn a_full_batch_states_the_first_key_that_did_not_fit() {
     let builder = Keyed::<Cuckoo>::builder().seed([3, 4]).fpr(0.01);
