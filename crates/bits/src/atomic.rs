@@ -1,36 +1,39 @@
-//! Words that several threads write to.
+//! Words whose bits several threads set at the same time.
 
 use core::sync::atomic::AtomicU64;
 
 use crate::words::{OutOfMemory, Words};
 
-/// Words that several threads write to through `&self`. They are made from [`Words`] and turned back
-/// into them.
+/// Words that several threads change. They are made from [`Words`] and turned back into them.
 #[derive(Debug)]
-pub struct AtomicWords(Words);
+pub struct AtomicWords {
+    words: Words,
+    /// The number of words, so that `words` need not be borrowed as a slice while threads write.
+    len: usize,
+}
 
 impl AtomicWords {
-    /// Takes over `words`. Words in a shared buffer are copied.
+    /// Takes the words over. Words in a shared buffer, such as a mapped file, are copied.
     ///
     /// # Errors
-    /// Returns [`OutOfMemory`] if the allocation of that copy fails.
+    /// Returns [`OutOfMemory`] if the allocation of the copy fails.
     pub fn new(mut words: Words) -> Result<Self, OutOfMemory> {
         words.make_owned()?;
-        Ok(Self(words))
+        Ok(Self { len: words.len(), words })
     }
 
     /// Returns the words as atomics.
     #[inline]
     pub fn as_atomics(&self) -> &[AtomicU64] {
-        let (ptr, len) = (self.0.as_ptr(), self.0.len());
-        // SAFETY: `new` made the words own their memory, which nothing accesses as plain words
-        // while `self` lives. `AtomicU64` has the layout of `u64`, and the memory is aligned to 8.
-        unsafe { core::slice::from_raw_parts(ptr.cast::<AtomicU64>(), len) }
+        // SAFETY: the pointer leads to `len` words that `words` own since `new`, and that nothing
+        // else reaches while `self` lives. `AtomicU64` has the layout of `u64`, and `Words` are
+        // aligned to 8 bytes.
+        unsafe { core::slice::from_raw_parts(self.words.as_ptr().cast::<AtomicU64>(), self.len) }
     }
 
-    /// Returns the plain words.
+    /// Returns the words for plain use.
     pub fn into_words(self) -> Words {
-        self.0
+        self.words
     }
 }
 

@@ -107,6 +107,8 @@ pub enum Error {
         /// The number of keys.
         keys: u64,
     },
+    /// A thread panicked while it changed this part of a [`Shared`](crate::Shared) filter.
+    Poisoned,
     /// Keys could not be written to the scratch folder, or read back.
     Scratch {
         /// The folder.
@@ -140,6 +142,8 @@ pub enum ErrorKind {
     OutOfMemory,
     /// The build was cancelled or reached its deadline.
     Stopped,
+    /// A thread panicked while it changed a shared filter.
+    Poisoned,
     /// The bytes are not a valid `.tamis` file.
     Corrupt,
     /// Reading or writing failed.
@@ -165,6 +169,7 @@ impl Error {
             Self::Conflict { .. } => ErrorKind::Conflict,
             Self::Memory { .. } | Self::MemoryLimit { .. } => ErrorKind::OutOfMemory,
             Self::Stopped { .. } => ErrorKind::Stopped,
+            Self::Poisoned => ErrorKind::Poisoned,
             Self::Scratch { .. } | Self::File(tamis_format::Error::Io(_)) => ErrorKind::Io,
             Self::File(_) => ErrorKind::Corrupt,
             Self::Source(_) => ErrorKind::Source,
@@ -237,6 +242,9 @@ impl fmt::Display for Error {
             }
             Self::Stopped { why, placed, keys } => {
                 write!(f, "{why} after {placed} of {keys} keys")
+            }
+            Self::Poisoned => {
+                write!(f, "a thread panicked while it changed this part of the shared filter")
             }
             Self::Scratch { folder, error } => {
                 write!(f, "scratch file in {}: {error}", folder.display())

@@ -175,6 +175,15 @@ fn empty_lanes(block: &[u64; BLOCK_WORDS]) -> usize {
     block.iter().map(|word| usize::from(*word as u32 == 0) + usize::from(word >> 32 == 0)).sum()
 }
 
+/// Clears the blocks that have an empty lane. A member has a bit in every lane, so they hold none.
+pub(crate) fn clear_partial_blocks(words: &mut [u64]) {
+    for block in words.as_chunks_mut().0 {
+        if empty_lanes(block) > 0 {
+            *block = [0; BLOCK_WORDS];
+        }
+    }
+}
+
 impl SplitBlockBloom {
     /// Returns an empty filter.
     ///
@@ -363,12 +372,7 @@ impl Merge for SplitBlockBloom {
 impl SetOps for SplitBlockBloom {
     fn intersect(&mut self, other: &Self) -> Result<(), Error> {
         self.bits.intersect(&self.shape, (&other.shape, &other.bits))?;
-        // A common member has a bit in every lane, so a block with an empty lane has none.
-        for block in self.bits.words_mut().as_chunks_mut().0 {
-            if empty_lanes(block) > 0 {
-                *block = [0; BLOCK_WORDS];
-            }
-        }
+        clear_partial_blocks(self.bits.words_mut());
         Ok(())
     }
 
@@ -420,6 +424,14 @@ mod tests {
         {
             assert!((at(bits) / fpr - 1.0).abs() < 0.015, "{bits} bits: {}", at(bits));
         }
+    }
+
+    #[test]
+    fn partial_blocks_are_cleared() {
+        let lanes = 1 | 1 << 32;
+        let mut words = [lanes, lanes, lanes, lanes, lanes, lanes, lanes, 1];
+        clear_partial_blocks(&mut words);
+        assert_eq!(words, [lanes, lanes, lanes, lanes, 0, 0, 0, 0]);
     }
 
     #[test]

@@ -110,7 +110,7 @@ impl<F> Keyed<F> {
 }
 
 /// Hashes keys in runs and hands them to `each`, with the index of the first.
-fn in_runs<K: Key, E>(
+pub(crate) fn in_runs<K: Key, E>(
     hasher: KeyHasher,
     keys: &[K],
     mut each: impl FnMut(usize, &[KeyHash]) -> Result<(), E>,
