@@ -96,7 +96,19 @@ fn test() -> Result<()> {
         .env("RUSTDOCFLAGS", "-D warnings"))?;
     let tally =
         tests(Command::new("cargo").args(["test", "--locked", "--workspace", "--no-fail-fast"]))?;
+    examples()?;
     tally.close()
+}
+
+/// Runs every program of `crates/tamis/examples`, as the tests have compiled it.
+fn examples() -> Result<()> {
+    for entry in std::fs::read_dir("crates/tamis/examples")? {
+        let path = entry?.path();
+        let name = path.file_stem().and_then(|name| name.to_str());
+        let name = name.with_context(|| format!("{} has no name", path.display()))?;
+        cargo(["run", "--locked", "--package", "tamis", "--profile", "test", "--example", name])?;
+    }
+    Ok(())
 }
 
 fn soak() -> Result<()> {
