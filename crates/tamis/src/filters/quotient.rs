@@ -45,6 +45,8 @@ use super::common::sort::collect_sorted;
 use super::common::{check_same, sum_of_keys, usize_words};
 use crate::error::{Error, Full};
 use crate::hash::KeyHash;
+#[cfg(not(feature = "std"))]
+use crate::math::Float;
 use crate::options::BuildOptions;
 use crate::settings::Settings;
 use crate::shape::{Figures, Shape};
@@ -289,14 +291,14 @@ impl Quotient {
     /// The run of `bucket`, which is occupied, and the first slot in it whose remainder is not
     /// below `remainder`.
     #[inline]
-    fn find(&self, bucket: u64, remainder: u64) -> (std::ops::Range<u64>, u64) {
+    fn find(&self, bucket: u64, remainder: u64) -> (core::ops::Range<u64>, u64) {
         let start = self.run(bucket);
         let run = start..self.end_of_run(start);
         let at = run.clone().find(|slot| self.remainder(*slot) >= remainder).unwrap_or(run.end);
         (run, at)
     }
 
-    fn holds(&self, run: &std::ops::Range<u64>, at: u64, remainder: u64) -> bool {
+    fn holds(&self, run: &core::ops::Range<u64>, at: u64, remainder: u64) -> bool {
         run.contains(&at) && at < self.shape.slots() && self.remainder(at) == remainder
     }
 
@@ -353,7 +355,7 @@ fn in_order(
     b: impl Iterator<Item = u64>,
 ) -> impl Iterator<Item = u64> {
     let (mut a, mut b) = (a.peekable(), b.peekable());
-    std::iter::from_fn(move || match (a.peek(), b.peek()) {
+    core::iter::from_fn(move || match (a.peek(), b.peek()) {
         (Some(x), Some(y)) if y < x => b.next(),
         (None, _) => b.next(),
         _ => a.next(),
@@ -569,7 +571,7 @@ mod tests {
     #[test]
     fn a_union_is_built_of_both() {
         let shape = QuotientShape::new(11, 6, 1500).unwrap();
-        let build = |keys: std::ops::Range<u64>| {
+        let build = |keys: core::ops::Range<u64>| {
             let keys: Vec<KeyHash> = keys.map(|i| KeyHash { hi: mix(i), lo: 0 }).collect();
             Quotient::build(shape.clone(), &keys[..]).unwrap()
         };
