@@ -1,6 +1,7 @@
 //! The project's chores: `cargo xtask CHORE`.
 
 mod plot;
+mod release;
 mod table;
 
 use std::io::{BufRead, BufReader, Write};
@@ -18,6 +19,8 @@ cargo xtask CHORE
   lab            runs every program of lab/ and rewrites its tables and figures: hours
   table          writes the table of filters in docs/choosing.md from the registry
   plot           writes the README's plot, docs/bits-per-key.svg
+  release --dry-run
+                 checks licenses, sources and API changes, and packages every crate; uploads nothing
 ";
 
 /// The programs of `lab/` that `cargo xtask lab` runs, in order.
@@ -51,6 +54,7 @@ fn main() -> Result<()> {
         }),
         "table" => table::write(),
         "plot" => plot::write(),
+        "release" => release::check(rest),
         _ => {
             print!("{HELP}");
             ensure!(chore.is_empty(), "no chore is called {chore}");
@@ -94,10 +98,24 @@ fn test() -> Result<()> {
     run(Command::new("cargo")
         .args(["doc", "--locked", "--workspace", "--no-deps", "--quiet"])
         .env("RUSTDOCFLAGS", "-D warnings"))?;
+    without_std()?;
     let tally =
         tests(Command::new("cargo").args(["test", "--locked", "--workspace", "--no-fail-fast"]))?;
     examples()?;
     tally.close()
+}
+
+/// Checks that the library compiles without the standard library.
+fn without_std() -> Result<()> {
+    let target = "wasm32-unknown-unknown";
+    if run(Command::new("rustup").args(["target", "add", target])).is_err() {
+        println!(
+            "NOT TESTED: the library without `std`: the target {target} could not be installed"
+        );
+        return Ok(());
+    }
+    let check = ["check", "--locked", "--package", "tamis", "--target", target];
+    cargo(check.into_iter().chain(["--no-default-features", "--features", "libm,serde"]))
 }
 
 /// Runs every program of `crates/tamis/examples`, as the tests have compiled it.
