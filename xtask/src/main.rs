@@ -2,6 +2,7 @@
 
 mod format;
 mod plot;
+mod release;
 mod table;
 
 use std::io::{BufRead, BufReader, Write};
@@ -20,6 +21,8 @@ cargo xtask CHORE
   table          writes the table of filters in docs/choosing.md from the registry
   plot           writes the README's plot, docs/bits-per-key.svg
   fmt            formats all sources; `cargo fmt` does not see the filters, which a macro declares
+  release --dry-run
+                 checks licenses, sources and API changes, and packages every crate; uploads nothing
 ";
 
 /// The programs of `lab/` that `cargo xtask lab` runs, in order.
@@ -54,6 +57,7 @@ fn main() -> Result<()> {
         "table" => table::write(),
         "plot" => plot::write(),
         "fmt" => format::write(),
+        "release" => release::check(rest),
         _ => {
             print!("{HELP}");
             ensure!(chore.is_empty(), "no chore is called {chore}");
@@ -97,9 +101,35 @@ fn test() -> Result<()> {
     run(Command::new("cargo")
         .args(["doc", "--locked", "--workspace", "--no-deps", "--quiet"])
         .env("RUSTDOCFLAGS", "-D warnings"))?;
+    without_std()?;
     let tally =
         tests(Command::new("cargo").args(["test", "--locked", "--workspace", "--no-fail-fast"]))?;
+    examples()?;
     tally.close()
+}
+
+/// Checks that the library compiles without the standard library.
+fn without_std() -> Result<()> {
+    let target = "wasm32-unknown-unknown";
+    if run(Command::new("rustup").args(["target", "add", target])).is_err() {
+        println!(
+            "NOT TESTED: the library without `std`: the target {target} could not be installed"
+        );
+        return Ok(());
+    }
+    let check = ["check", "--locked", "--package", "tamis", "--target", target];
+    cargo(check.into_iter().chain(["--no-default-features", "--features", "libm,serde"]))
+}
+
+/// Runs every program of `crates/tamis/examples`, as the tests have compiled it.
+fn examples() -> Result<()> {
+    for entry in std::fs::read_dir("crates/tamis/examples")? {
+        let path = entry?.path();
+        let name = path.file_stem().and_then(|name| name.to_str());
+        let name = name.with_context(|| format!("{} has no name", path.display()))?;
+        cargo(["run", "--locked", "--package", "tamis", "--profile", "test", "--example", name])?;
+    }
+    Ok(())
 }
 
 fn soak() -> Result<()> {

@@ -6,6 +6,7 @@
 //! | --- | --- |
 //! | [`Words`] | an array of `u64` in memory of its own, on cache lines, or in a shared buffer |
 //! | [`AtomicWords`] | an array of words that several threads write to |
+//! | [`LazyLock`] | that of the standard library, or a simple one without it |
 //! | [`packed`] | integers of 1 to 64 bits, packed into words |
 //! | [`lanes`] | windows of up to 64 bits at any bit, and four lanes in one word |
 //! | [`range`] | reduction of a hash to a range, and a mixing function |
@@ -43,6 +44,9 @@ mod atomic;
 mod cpu;
 pub mod gf2;
 pub mod lanes;
+#[cfg(any(test, not(feature = "std")))]
+#[cfg_attr(feature = "std", expect(unreachable_pub, reason = "only tested"))]
+mod lazy;
 pub mod packed;
 pub mod peel;
 mod prefetch;
@@ -54,7 +58,11 @@ pub mod unaligned;
 mod words;
 
 pub use atomic::AtomicWords;
+#[cfg(not(feature = "std"))]
+pub use lazy::LazyLock;
 pub use prefetch::prefetch;
+#[cfg(feature = "std")]
+pub use std::sync::LazyLock;
 pub use words::{
     BytesOwner, LINE_BYTES, LINE_WORDS, OutOfMemory, SharedBytes, TableMemory, Words, WordsBuilder,
     as_le_bytes, each_le_chunk, lines, set_table_memory, table_memory,

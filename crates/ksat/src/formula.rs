@@ -10,7 +10,9 @@
 //! In the public interface a literal is a number as in DIMACS files: 3 is the third variable, -3 its negation.
 //! The third variable is element 2 of an assignment.
 
-use std::fmt;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
 
 /// The maximum number of variables. The state of a clause in the local search has 26 bits for a variable.
 pub const MAX_VARS: u32 = 1 << 26;
@@ -59,7 +61,7 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl core::error::Error for Error {}
 
 /// A formula in conjunctive normal form.
 ///

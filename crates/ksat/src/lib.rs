@@ -67,7 +67,15 @@
 //!
 //! To find several solutions that differ, start each search ([`Settings::start`]) away from the solutions found
 //! so far, and bias it away from them ([`Lean`]).
+//!
+//! # Features
+//! `std` (default) enables deadlines and DIMACS files. Without it the crate is `no_std` with `alloc`.
 
+#![cfg_attr(not(any(test, feature = "std")), no_std)]
+
+extern crate alloc;
+
+#[cfg(feature = "std")]
 mod dimacs;
 mod formula;
 mod partial;
@@ -79,6 +87,7 @@ mod table;
 mod walk;
 mod watch;
 
+#[cfg(feature = "std")]
 pub use dimacs::{Fault, ReadError};
 pub use formula::{Error, Formula, MAX_LENGTH, MAX_VARS};
 pub use random::Clauses;

@@ -1,5 +1,8 @@
 //! Partial assignments and residual formulas.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use crate::formula::{Formula, Occurrences};
 
 /// A partial assignment, with the number of true and of unassigned literals of each clause.

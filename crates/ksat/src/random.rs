@@ -1,5 +1,7 @@
 //! Random numbers and random formulas.
 
+use alloc::vec::Vec;
+
 use tamis_bits::range::{mix, scale};
 
 use crate::formula::{Error, Formula};

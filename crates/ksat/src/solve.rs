@@ -1,5 +1,8 @@
 //! The solver: local search, then survey propagation and local search from the assignments it suggests.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use crate::formula::{Formula, Occurrences};
 use crate::partial::{Partial, restrict};
 use crate::random::Rng;

@@ -24,6 +24,9 @@
 //! itself. An update then takes one division for `q` and one to update the product. All operations are `+ - * /` on
 //! 32-bit floats, which give the same result on every machine.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use crate::formula::{Formula, Occurrences};
 use crate::partial::Partial;
 use crate::random::Rng;
@@ -99,8 +102,8 @@ impl Group {
         if self.lanes == LANES || self.rows.is_empty() {
             // Lanes without a clause refer to an extra variable that occurs in no clause.
             let row = Row { codes: [unused; LANES], warnings: [0.0; LANES] };
-            self.rows.extend(std::iter::repeat_n(row, length));
-            self.edges.extend(std::iter::repeat_n([u32::MAX; LANES], length));
+            self.rows.extend(core::iter::repeat_n(row, length));
+            self.edges.extend(core::iter::repeat_n([u32::MAX; LANES], length));
             self.lanes = 0;
         }
         let at = self.rows.len() - length;
@@ -137,7 +140,7 @@ impl<'a> Survey<'a> {
             formula,
             occurrences,
             partial: Partial::new(formula, occurrences),
-            warnings: std::iter::repeat_with(first).take(formula.literals()).collect(),
+            warnings: core::iter::repeat_with(first).take(formula.literals()).collect(),
             products: vec![1.0; 2 * formula.vars() as usize + 2],
             groups: Default::default(),
             work: 0,
@@ -490,7 +493,7 @@ mod tests {
                         assert_eq!(*code, 200);
                     } else {
                         assert_eq!(formula.codes()[*edge as usize], *code);
-                        assert!(!std::mem::replace(&mut seen[*edge as usize], true));
+                        assert!(!core::mem::replace(&mut seen[*edge as usize], true));
                     }
                 }
             }

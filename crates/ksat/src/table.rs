@@ -105,7 +105,7 @@ fn bits(length: usize) -> f64 {
         power *= half_power;
         power / f64::from(term)
     });
-    series.sum::<f64>() / std::f64::consts::LN_2
+    series.sum::<f64>() / core::f64::consts::LN_2
 }
 
 #[cfg(test)]

@@ -19,6 +19,9 @@
 //! break counts for k > 3 only; here the counts are cached for all k, because the cost of a flip is nearly constant.
 //! As in their work, the number of clauses that a flip would satisfy is ignored.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use tamis_bits::range::scale;
 
 use crate::formula::{Formula, Occurrences};
@@ -47,7 +50,7 @@ impl Weights {
                 FULL / (ratio * ratio)
             }
         };
-        Self(std::array::from_fn(|breaks| (weight(breaks) as u64).max(1)))
+        Self(core::array::from_fn(|breaks| (weight(breaks) as u64).max(1)))
     }
 
     #[inline]
@@ -66,14 +69,15 @@ pub struct Lean<'a> {
     pub flips: u64,
 }
 
+/// 2^(1/8), as three square roots give it.
+const EIGHTH_OF_A_DOUBLING: f64 = 1.090_507_732_665_257_7;
 /// The greatest bias that has an effect, in eighths of a doubling.
 const MAX_LEAN: i8 = 32;
 
 /// Returns the factors of weights: a weight is multiplied by `factors[32 + lean]` and divided by 2^16.
 fn lean_factors() -> [u64; 2 * MAX_LEAN as usize + 1] {
-    let eighth = 2f64.sqrt().sqrt().sqrt();
-    let power = |steps: usize| (0..steps).fold(1.0, |power, _| power * eighth);
-    std::array::from_fn(|at| (4096.0 * power(at)) as u64)
+    let power = |steps: usize| (0..steps).fold(1.0, |power, _| power * EIGHTH_OF_A_DOUBLING);
+    core::array::from_fn(|at| (4096.0 * power(at)) as u64)
 }
 
 /// The state of a local search.
@@ -231,6 +235,11 @@ mod tests {
     use super::*;
     use crate::random::Clauses;
     use crate::watch::Watch;
+
+    #[test]
+    fn an_eighth_of_a_doubling_is_three_square_roots() {
+        assert_eq!(EIGHTH_OF_A_DOUBLING, 2f64.sqrt().sqrt().sqrt());
+    }
 
     /// Checks the state of the search against a recount.
     fn check(walk: &Walk<'_>) {

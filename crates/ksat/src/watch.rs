@@ -1,7 +1,8 @@
 //! Deadline, cancellation and progress of the solver.
 
-use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use core::fmt;
+use core::sync::atomic::{AtomicBool, Ordering};
+#[cfg(feature = "std")]
 use std::time::Instant;
 
 /// The reason why the solver gave up.
@@ -44,6 +45,7 @@ pub struct Progress {
 #[derive(Clone, Copy, Default)]
 pub struct Watch<'a> {
     /// The time at which the solver stops.
+    #[cfg(feature = "std")]
     pub deadline: Option<Instant>,
     /// A flag that stops the solver once it is true.
     pub cancel: Option<&'a AtomicBool>,
@@ -53,10 +55,10 @@ pub struct Watch<'a> {
 
 impl fmt::Debug for Watch<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watch")
-            .field("deadline", &self.deadline)
-            .field("cancel", &self.cancel)
-            .finish_non_exhaustive()
+        let mut watch = f.debug_struct("Watch");
+        #[cfg(feature = "std")]
+        watch.field("deadline", &self.deadline);
+        watch.field("cancel", &self.cancel).finish_non_exhaustive()
     }
 }
 
@@ -106,6 +108,7 @@ impl<'a> Meter<'a> {
         if self.watch.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
             return Err(Why::Cancelled);
         }
+        #[cfg(feature = "std")]
         if self.watch.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             return Err(Why::Time);
         }

@@ -1,5 +1,6 @@
 //! What a kind can do beyond answering queries.
 
+use alloc::string::String;
 use core::fmt;
 use core::str::FromStr;
 
@@ -109,4 +110,4 @@ impl fmt::Display for UnknownName {
     }
 }
 
-impl std::error::Error for UnknownName {}
+impl core::error::Error for UnknownName {}

@@ -1,8 +1,9 @@
 //! A filter as the bytes of a `.tamis` file, borrowed: what is written, sent or cloned.
 
-use std::borrow::Cow;
-use std::io::Write;
-use std::path::Path;
+use alloc::borrow::Cow;
+use alloc::vec::Vec;
+#[cfg(feature = "std")]
+use std::{io::Write, path::Path};
 
 use tamis_format::{Header, KeyForms, Reader, Writer};
 
@@ -72,6 +73,7 @@ impl<'a> Container<'a> {
     ///
     /// # Errors
     /// [`Error::File`] if `out` fails.
+    #[cfg(feature = "std")]
     pub fn write_to(&self, out: &mut impl Write) -> Result<(), Error> {
         self.writer.write(&self.header, out).map_err(|error| Error::File(error.into()))
     }
@@ -80,6 +82,7 @@ impl<'a> Container<'a> {
     ///
     /// # Errors
     /// [`Error::File`] if that fails; an older file is then as it was.
+    #[cfg(feature = "std")]
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), Error> {
         tamis_format::save(path.as_ref(), |mut out| self.writer.write(&self.header, &mut out))
             .map_err(|error| Error::File(error.into()))

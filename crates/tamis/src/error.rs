@@ -1,7 +1,11 @@
 //! The error type.
 
-use std::path::PathBuf;
-use std::{fmt, io};
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+#[cfg(feature = "std")]
+use std::{io, path::PathBuf};
 
 use tamis_format::KeyForms;
 
@@ -110,6 +114,7 @@ pub enum Error {
     /// A thread panicked while it changed this part of a [`Shared`](crate::Shared) filter.
     Poisoned,
     /// Keys could not be written to the scratch folder, or read back.
+    #[cfg(feature = "std")]
     Scratch {
         /// The folder.
         folder: PathBuf,
@@ -121,7 +126,7 @@ pub enum Error {
     /// A file or buffer could not be read or written.
     File(tamis_format::Error),
     /// The source of the keys failed.
-    Source(Box<dyn std::error::Error + Send + Sync>),
+    Source(Box<dyn core::error::Error + Send + Sync>),
 }
 
 /// The class of an [`Error`], for callers that map errors to exceptions or replies.
@@ -170,6 +175,7 @@ impl Error {
             Self::Memory { .. } | Self::MemoryLimit { .. } => ErrorKind::OutOfMemory,
             Self::Stopped { .. } => ErrorKind::Stopped,
             Self::Poisoned => ErrorKind::Poisoned,
+            #[cfg(feature = "std")]
             Self::Scratch { .. } | Self::File(tamis_format::Error::Io(_)) => ErrorKind::Io,
             Self::File(_) => ErrorKind::Corrupt,
             Self::Source(_) => ErrorKind::Source,
@@ -246,6 +252,7 @@ impl fmt::Display for Error {
             Self::Poisoned => {
                 write!(f, "a thread panicked while it changed this part of the shared filter")
             }
+            #[cfg(feature = "std")]
             Self::Scratch { folder, error } => {
                 write!(f, "scratch file in {}: {error}", folder.display())
             }
@@ -256,11 +263,12 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+impl core::error::Error for Error {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::File(error) => Some(error),
             Self::Source(error) => Some(error.as_ref()),
+            #[cfg(feature = "std")]
             Self::Scratch { error, .. } => Some(error),
             _ => None,
         }
@@ -303,7 +311,7 @@ impl fmt::Display for Full {
     }
 }
 
-impl std::error::Error for Full {}
+impl core::error::Error for Full {}
 
 impl From<UnknownName> for Error {
     fn from(unknown: UnknownName) -> Self {

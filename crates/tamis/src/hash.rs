@@ -11,10 +11,14 @@
 //!
 //! `std::hash::Hash` is not used: it feeds other bytes on other machines and other compilers.
 
-use std::borrow::Cow;
-use std::hash::{BuildHasher, RandomState};
-use std::rc::Rc;
-use std::sync::Arc;
+use alloc::borrow::Cow;
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::rc::Rc;
+use alloc::string::String;
+use alloc::string::ToString;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use siphasher::sip128::SipHasher13;
 use tamis_bits::range::{mix, scale};
@@ -101,7 +105,7 @@ impl HashId {
     }
 }
 
-impl std::str::FromStr for HashId {
+impl core::str::FromStr for HashId {
     type Err = UnknownName;
 
     fn from_str(name: &str) -> Result<Self, UnknownName> {
@@ -123,8 +127,8 @@ pub struct KeyHasher {
     fast: [u64; 2],
 }
 
-impl std::fmt::Debug for KeyHasher {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl core::fmt::Debug for KeyHasher {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("KeyHasher").field("id", &self.id).finish_non_exhaustive()
     }
 }
@@ -140,7 +144,9 @@ impl KeyHasher {
     }
 
     /// The function `id` with a seed that nobody knows.
+    #[cfg(feature = "std")]
     pub fn random(id: HashId) -> Self {
+        use std::hash::{BuildHasher, RandomState};
         // The standard library keys its maps from the operating system's randomness; two of its
         // keyed hashes are as good as 128 of those bits.
         let state = RandomState::new();

@@ -1,5 +1,6 @@
 //! The kinds of filter: numbers, names and capabilities, from the registry.
 
+use alloc::string::ToString;
 use core::fmt;
 use core::str::FromStr;
 

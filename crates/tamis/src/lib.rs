@@ -38,6 +38,27 @@
 //! * The same keys, seed and shape give the same bytes, on any machine and any number of threads.
 //! * The seed is random unless you set it. Where others choose the keys, use [`HashId::Secure`].
 //! * A damaged or hostile file is an [`Error`], never a panic and never a large allocation.
+//!
+//! # Feature flags
+//!
+//! | feature | default | enables |
+//! | --- | --- | --- |
+//! | `std` | yes | files, threads, memory limits, time limits, random seeds, detection of SIMD instructions |
+//! | `libm` | no | floating-point functions in Rust; required without `std` |
+//! | `serde` | no | `Serialize` and `Deserialize` for [`Keyed`], as the bytes of a `.tamis` file |
+//!
+//! Without `std` the crate is `no_std` with `alloc`: it queries, inserts, builds on one thread, and reads
+//! and writes bytes in memory. A builder then needs a seed ([`Builder::seed`]). The sizes of filters come
+//! from floating-point functions, which may differ in the last bit between `std` and `libm`. The two can
+//! therefore make tables of slightly different sizes from the same goal; either reads the bytes of the
+//! other.
+
+#![cfg_attr(not(any(test, feature = "std")), no_std)]
+
+extern crate alloc;
+
+#[cfg(not(any(feature = "std", feature = "libm")))]
+compile_error!("enable the feature `std` or the feature `libm`");
 
 mod any;
 mod capability;
@@ -49,6 +70,8 @@ mod hash;
 mod keyed;
 mod kind;
 mod limits;
+#[cfg(not(feature = "std"))]
+mod math;
 mod options;
 pub mod plan;
 mod registry;
@@ -57,6 +80,7 @@ mod shape;
 mod shared;
 mod sizing;
 mod source;
+mod sync;
 mod traits;
 
 pub use any::{AnyFilter, BuildDenyingFn, BuildMapFn, Registered};

@@ -1,8 +1,10 @@
 //! Options of a build: threads, memory, progress, cancelling.
 
-use std::fmt;
+use core::fmt;
+use core::sync::atomic::{AtomicBool, Ordering};
+#[cfg(feature = "std")]
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+#[cfg(feature = "std")]
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
@@ -50,8 +52,10 @@ pub struct Search {
 #[derive(Clone, Default)]
 pub struct BuildOptions<'a> {
     threads: usize,
+    #[cfg(feature = "std")]
     max_memory: Option<(u64, PathBuf)>,
     on_progress: Option<&'a (dyn Fn(&Progress) + Sync)>,
+    #[cfg(feature = "std")]
     deadline: Option<Instant>,
     cancel: Option<&'a AtomicBool>,
 }
@@ -62,7 +66,7 @@ impl<'a> BuildOptions<'a> {
         Self::default()
     }
 
-    /// Builds on this many threads.
+    /// Builds on this many threads; without the feature `std`, always on one.
     #[must_use]
     pub fn threads(self, threads: usize) -> Self {
         Self { threads, ..self }
@@ -72,6 +76,7 @@ impl<'a> BuildOptions<'a> {
     /// in an unnamed file in the folder `scratch` until they are placed, 8 bytes each. The build
     /// writes nothing there while they fit. [`Error::MemoryLimit`] states what the build needs if it
     /// cannot be done within the limit.
+    #[cfg(feature = "std")]
     #[must_use]
     pub fn max_memory(self, bytes: u64, scratch: impl Into<PathBuf>) -> Self {
         Self { max_memory: Some((bytes, scratch.into())), ..self }
@@ -86,6 +91,7 @@ impl<'a> BuildOptions<'a> {
 
     /// Stops the build with [`Error::Stopped`] once `limit` has passed from now. The build looks at
     /// the clock at least every 100 ms.
+    #[cfg(feature = "std")]
     #[must_use]
     pub fn time_limit(self, limit: Duration) -> Self {
         // A deadline that the clock cannot express is none.
@@ -93,6 +99,7 @@ impl<'a> BuildOptions<'a> {
     }
 
     /// Stops the build with [`Error::Stopped`] at this time.
+    #[cfg(feature = "std")]
     #[must_use]
     pub fn deadline(self, deadline: Instant) -> Self {
         Self { deadline: Some(deadline), ..self }
@@ -106,9 +113,10 @@ impl<'a> BuildOptions<'a> {
     }
 
     pub(crate) fn thread_count(&self) -> usize {
-        self.threads.max(1)
+        if cfg!(feature = "std") { self.threads.max(1) } else { 1 }
     }
 
+    #[cfg(feature = "std")]
     pub(crate) fn get_deadline(&self) -> Option<Instant> {
         self.deadline
     }
@@ -117,9 +125,19 @@ impl<'a> BuildOptions<'a> {
         self.cancel
     }
 
-    /// The memory limit, and the folder for keys that do not fit.
-    pub(crate) fn memory(&self) -> Option<(u64, &Path)> {
-        self.max_memory.as_ref().map(|(bytes, scratch)| (*bytes, scratch.as_path()))
+    /// The memory limit in bytes.
+    pub(crate) fn memory_limit(&self) -> Option<u64> {
+        #[cfg(feature = "std")]
+        let limit = self.max_memory.as_ref().map(|(bytes, _)| *bytes);
+        #[cfg(not(feature = "std"))]
+        let limit = None;
+        limit
+    }
+
+    /// The folder for keys that do not fit in the memory limit.
+    #[cfg(feature = "std")]
+    pub(crate) fn scratch(&self) -> Option<&Path> {
+        self.max_memory.as_ref().map(|(_, scratch)| scratch.as_path())
     }
 
     /// The same options without the callback.
@@ -129,9 +147,14 @@ impl<'a> BuildOptions<'a> {
 
     /// The same options with `part` of `of` parts of the memory, for two sets of keys that are
     /// gathered side by side. Only one of them should report progress.
+    #[cfg_attr(not(feature = "std"), expect(unused_variables, reason = "no memory limit to share"))]
     pub(crate) fn share(&self, part: u64, of: u64, reports: bool) -> Self {
-        let max_memory = self.max_memory.clone().map(|(bytes, folder)| (bytes / of * part, folder));
-        Self { max_memory, on_progress: self.on_progress.filter(|_| reports), ..self.clone() }
+        Self {
+            #[cfg(feature = "std")]
+            max_memory: self.max_memory.clone().map(|(bytes, folder)| (bytes / of * part, folder)),
+            on_progress: self.on_progress.filter(|_| reports),
+            ..self.clone()
+        }
     }
 
     /// Reports progress, and checks whether the build should go on.
@@ -146,11 +169,19 @@ impl<'a> BuildOptions<'a> {
         }
     }
 
+    fn is_late(&self) -> bool {
+        #[cfg(feature = "std")]
+        let late = self.deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        #[cfg(not(feature = "std"))]
+        let late = false;
+        late
+    }
+
     /// Returns [`Error::Stopped`] if the build was cancelled or its time is up.
     pub(crate) fn check(&self, placed: u64, keys: u64) -> Result<(), Error> {
         let why = if self.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
             "the build was cancelled"
-        } else if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+        } else if self.is_late() {
             "the time limit was reached"
         } else {
             return Ok(());
@@ -162,7 +193,9 @@ impl<'a> BuildOptions<'a> {
 impl fmt::Debug for BuildOptions<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut options = f.debug_struct("BuildOptions");
-        options.field("threads", &self.threads).field("max_memory", &self.max_memory);
+        options.field("threads", &self.threads);
+        #[cfg(feature = "std")]
+        options.field("max_memory", &self.max_memory);
         options.finish_non_exhaustive()
     }
 }

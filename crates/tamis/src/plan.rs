@@ -3,6 +3,9 @@
 //! [`solve`] finds the shape of one kind from any two of keys, false positive rate and bytes;
 //! [`recommend`] compares the kinds.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 pub use crate::limits::{MAX_BYTES, MAX_KEYS, MIN_FPR};
 pub use crate::shape::{check_fpr, check_keys, solve};
 

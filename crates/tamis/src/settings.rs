@@ -1,5 +1,8 @@
 //! Settings of a kind beyond keys and rate, as typed values.
 
+use alloc::string::String;
+use alloc::string::ToString;
+use alloc::vec::Vec;
 use core::fmt;
 
 use crate::error::Error;

@@ -7,6 +7,8 @@ use core::fmt;
 
 use crate::error::Error;
 use crate::limits::{MAX_BYTES, MAX_KEYS, MIN_FPR};
+#[cfg(not(feature = "std"))]
+use crate::math::Float;
 use crate::settings::{Setting, Settings};
 
 /// The geometry of a filter: sizes and parameters, no keys.

@@ -1,6 +1,10 @@
 //! The size of a filter that is to be built: what a user states, before the keys are counted.
 
+use alloc::string::String;
+
 use crate::error::Error;
+#[cfg(not(feature = "std"))]
+use crate::math::Float;
 use crate::settings::{SettingValue, Settings};
 use crate::shape::{Goal, Shape, solve};
 

@@ -1,5 +1,7 @@
 //! Where the keys of a build come from: hashes, read once, in order, in runs.
 
+use alloc::vec::Vec;
+
 use crate::error::Error;
 use crate::hash::KeyHash;
 use crate::options::BuildOptions;

@@ -39,7 +39,10 @@
 //! after a renewal. New keys with a dead cell are inserted into the next level too, which the paper
 //! does not mention.
 
-use std::ops::RangeInclusive;
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::RangeInclusive;
 
 use tamis_bits::range::{mix, scale};
 use tamis_bits::{Words, prefetch, set};
@@ -50,6 +53,8 @@ use super::common::{build_by_inserting, usize_words};
 use crate::error::{Error, Full};
 use crate::hash::KeyHash;
 use crate::limits::{MAX_BYTES, MAX_KEYS};
+#[cfg(not(feature = "std"))]
+use crate::math::Float;
 use crate::options::BuildOptions;
 use crate::settings::Settings;
 use crate::shape::{Figures, Shape};
@@ -528,7 +533,7 @@ impl Persist for AdaptiveBloom {
             fields.extend([u64::from(*segments), *bits, *keys]);
         }
         to.shape(&fields);
-        for cells in std::iter::once(&self.now).chain(self.next.as_ref().map(|next| &next.0)) {
+        for cells in core::iter::once(&self.now).chain(self.next.as_ref().map(|next| &next.0)) {
             to.words(BITS, &cells.bits);
             to.words(MARKS, cells.marks.table());
             to.slice(STATE, &cells.state);
@@ -583,7 +588,7 @@ impl Persist for AdaptiveBloom {
     fn validate(&self) -> Result<(), Error> {
         let corrupt = |what| Err(tamis_format::Error::corrupt(what).into());
         let end = self.shape.bits();
-        for cells in std::iter::once(&self.now).chain(self.next.as_ref().map(|next| &next.0)) {
+        for cells in core::iter::once(&self.now).chain(self.next.as_ref().map(|next| &next.0)) {
             if !set::ends_at(&cells.bits, end) {
                 return corrupt("bits are set past the end");
             }
@@ -600,7 +605,7 @@ mod tests {
     use super::*;
     use crate::hash::{HashId, Key, KeyHasher};
 
-    fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<KeyHash> {
+    fn hashes(seed: u64, keys: core::ops::Range<u64>) -> Vec<KeyHash> {
         let hasher = KeyHasher::new(HashId::Fast, [seed, 20]);
         keys.map(|key| key.hash_with(&hasher)).collect()
     }

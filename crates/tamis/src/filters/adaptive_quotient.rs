@@ -34,7 +34,8 @@
 //! than one mark per dead fingerprint. The top bits of the quotient never change, so the keys that
 //! can share a fingerprint are a range of hashes.
 
-use std::ops::RangeInclusive;
+use alloc::vec::Vec;
+use core::ops::RangeInclusive;
 
 use tamis_bits::packed;
 use tamis_bits::range::{mix, scale};
@@ -47,6 +48,8 @@ use super::quotient::{Quotient, QuotientShape};
 use crate::error::{Error, Full};
 use crate::hash::KeyHash;
 use crate::limits::MAX_KEYS;
+#[cfg(not(feature = "std"))]
+use crate::math::Float;
 use crate::options::BuildOptions;
 use crate::settings::Settings;
 use crate::shape::{Figures, Shape};
@@ -398,7 +401,7 @@ mod tests {
     use super::*;
     use crate::hash::{HashId, Key, KeyHasher};
 
-    fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<KeyHash> {
+    fn hashes(seed: u64, keys: core::ops::Range<u64>) -> Vec<KeyHash> {
         let hasher = KeyHasher::new(HashId::Fast, [seed, 21]);
         keys.map(|key| key.hash_with(&hasher)).collect()
     }

@@ -27,6 +27,8 @@ use super::common::build_by_inserting;
 use crate::error::{Error, Full};
 use crate::hash::{KeyHash, Probes};
 use crate::limits::MAX_KEYS;
+#[cfg(not(feature = "std"))]
+use crate::math::Float;
 use crate::options::BuildOptions;
 use crate::settings::{Setting, Settings};
 use crate::shape::{Figures, Shape};

@@ -21,6 +21,9 @@
 //! drawn with replacement, so two may coincide. The rate is computed exactly: the paper's closed form uses
 //! a power of the mean number of set bits instead of the mean of the power, and is 1.5 to 13 % too low.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use tamis_bits::{prefetch, range};
 use tamis_format::{Reader, Writer};
 
@@ -30,6 +33,8 @@ use super::common::build_by_inserting;
 use crate::error::{Error, Full};
 use crate::hash::KeyHash;
 use crate::limits::{MAX_BYTES, MAX_KEYS};
+#[cfg(not(feature = "std"))]
+use crate::math::Float;
 use crate::options::BuildOptions;
 use crate::settings::{Setting, Settings};
 use crate::shape::{Figures, Shape};

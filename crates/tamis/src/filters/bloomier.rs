@@ -47,6 +47,8 @@ use crate::error::Error;
 use crate::gather::{Gathered, Gathering};
 use crate::hash::KeyHash;
 use crate::limits::MAX_KEYS;
+#[cfg(not(feature = "std"))]
+use crate::math::Float;
 use crate::options::BuildOptions;
 use crate::settings::{Setting, Settings};
 use crate::shape::{Figures, Shape};
@@ -326,7 +328,7 @@ impl Map for Bloomier {
         let bits = self.shape.cell.value_bits;
         check_width(value, bits)?;
         if let Some(listed) = self.cells.listed_value_mut(key.hi)? {
-            return Ok(Some(std::mem::replace(listed, value)));
+            return Ok(Some(core::mem::replace(listed, value)));
         }
         let Some(at) = self.value_at(&self.cells.place(key.hi)) else { return Ok(None) };
         self.cells.table.make_owned()?;

@@ -32,6 +32,9 @@
 //! The number of denied keys that pass level 1 is known once level 1 is solved. The shape of a built
 //! filter states it, and so the exact memory. A shape that is planned without a list states 0.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use tamis_bits::peel::Fuse;
 use tamis_bits::set;
 use tamis_format::{Reader, Writer};
@@ -42,6 +45,8 @@ use crate::error::Error;
 use crate::gather::Gathering;
 use crate::hash::KeyHash;
 use crate::limits::MAX_KEYS;
+#[cfg(not(feature = "std"))]
+use crate::math::Float;
 use crate::options::BuildOptions;
 use crate::settings::Settings;
 use crate::shape::{Figures, Shape};

@@ -28,6 +28,8 @@
 //! ends unsuccessful searches early and makes equal sets equal bytes. Linear probing does not wrap
 //! around, which would break the order.
 
+use alloc::vec::Vec;
+
 use tamis_bits::{Words, packed, prefetch, range, set};
 use tamis_format::{Name, Reader, Writer};
 
@@ -36,6 +38,8 @@ use super::common::{check_same, usize_words};
 use crate::error::{Error, Full};
 use crate::hash::KeyHash;
 use crate::limits::MAX_KEYS;
+#[cfg(not(feature = "std"))]
+use crate::math::Float;
 use crate::options::BuildOptions;
 use crate::settings::Settings;
 use crate::shape::{Figures, Shape};
@@ -248,7 +252,7 @@ impl HashCompaction {
 /// Merges two ascending sequences, with numbers that are in both once.
 fn union(a: impl Iterator<Item = u64>, b: impl Iterator<Item = u64>) -> impl Iterator<Item = u64> {
     let (mut a, mut b) = (a.peekable(), b.peekable());
-    std::iter::from_fn(move || {
+    core::iter::from_fn(move || {
         let least = match (a.peek(), b.peek()) {
             (Some(a), Some(b)) => *a.min(b),
             (a, b) => *a.or(b)?,
@@ -402,7 +406,7 @@ mod tests {
     use crate::hash::{HashId, Key, KeyHasher};
     use tamis_bits::range::mix;
 
-    fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<KeyHash> {
+    fn hashes(seed: u64, keys: core::ops::Range<u64>) -> Vec<KeyHash> {
         let hasher = KeyHasher::new(HashId::Fast, [seed, 3]);
         keys.map(|key| key.hash_with(&hasher)).collect()
     }

@@ -46,6 +46,8 @@ use super::common::sort::{CHECKED, collect_sorted};
 use super::common::{check_same, sum_of_keys, usize_words};
 use crate::error::{Error, Full};
 use crate::hash::KeyHash;
+#[cfg(not(feature = "std"))]
+use crate::math::Float;
 use crate::options::BuildOptions;
 use crate::settings::Settings;
 use crate::shape::{Figures, Shape};
@@ -307,14 +309,14 @@ impl Quotient {
     /// Returns the run of `bucket`, which is occupied, and its first slot whose remainder is at least
     /// `remainder`.
     #[inline]
-    fn find(&self, bucket: u64, remainder: u64) -> (std::ops::Range<u64>, u64) {
+    fn find(&self, bucket: u64, remainder: u64) -> (core::ops::Range<u64>, u64) {
         let start = self.run_start(bucket);
         let run = start..self.run_end(start);
         let at = run.clone().find(|slot| self.remainder(*slot) >= remainder).unwrap_or(run.end);
         (run, at)
     }
 
-    fn holds(&self, run: &std::ops::Range<u64>, at: u64, remainder: u64) -> bool {
+    fn holds(&self, run: &core::ops::Range<u64>, at: u64, remainder: u64) -> bool {
         run.contains(&at) && at < self.shape.slots() && self.remainder(at) == remainder
     }
 
@@ -372,7 +374,7 @@ fn merge_sorted(
     b: impl Iterator<Item = u64>,
 ) -> impl Iterator<Item = u64> {
     let (mut a, mut b) = (a.peekable(), b.peekable());
-    std::iter::from_fn(move || match (a.peek(), b.peek()) {
+    core::iter::from_fn(move || match (a.peek(), b.peek()) {
         (Some(x), Some(y)) if y < x => b.next(),
         (None, _) => b.next(),
         _ => a.next(),
@@ -596,7 +598,7 @@ mod tests {
     #[test]
     fn a_union_equals_a_build_of_both_sets() {
         let shape = QuotientShape::new(11, 6, 1500).unwrap();
-        let build = |keys: std::ops::Range<u64>| {
+        let build = |keys: core::ops::Range<u64>| {
             let keys: Vec<KeyHash> = keys.map(|i| KeyHash { hi: mix(i), lo: 0 }).collect();
             Quotient::build(shape.clone(), &keys[..]).unwrap()
         };

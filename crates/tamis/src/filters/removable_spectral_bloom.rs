@@ -38,6 +38,8 @@ use super::common::{build_by_inserting, check_same, sum_of_keys, usize_words};
 use super::spectral_bloom::{CounterArray, WIDTH};
 use crate::error::{Error, Full};
 use crate::hash::KeyHash;
+#[cfg(not(feature = "std"))]
+use crate::math::Float;
 use crate::options::BuildOptions;
 use crate::settings::{Setting, Settings};
 use crate::shape::{Figures, Shape};

@@ -37,6 +37,8 @@ use super::common::binomial_mean;
 use super::common::tiny_block::{BLOCK, BLOCKS, Code, Grid, Insertion, tiny_kind, with_width};
 use crate::error::Error;
 use crate::hash::KeyHash;
+#[cfg(not(feature = "std"))]
+use crate::math::Float;
 use crate::settings::{Setting, Settings};
 use crate::shape::{Figures, Shape};
 use crate::traits::Remove;

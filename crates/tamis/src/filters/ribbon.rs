@@ -45,6 +45,9 @@
 //! the sizes of all layers follow from the number of keys; the last layer has seeds and, if needed, the
 //! list.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use tamis_bits::gf2::band::{self, BAND, Band, Question, Row};
 use tamis_bits::{LINE_WORDS, Words, lines, packed, prefetch, range};
 use tamis_format::{Name, Reader, Writer};
@@ -54,6 +57,8 @@ use crate::error::Error;
 use crate::gather::{Gathering, Record, gather};
 use crate::hash::KeyHash;
 use crate::limits::MAX_KEYS;
+#[cfg(not(feature = "std"))]
+use crate::math::Float;
 use crate::options::BuildOptions;
 use crate::settings::{Setting, Settings};
 use crate::shape::{Figures, Shape};
@@ -396,7 +401,7 @@ impl Filter for Ribbon {
         let mut equations = self.equations(keys);
         for (i, out) in out.chunks_mut(BATCH).enumerate() {
             let next = self.equations(keys.get((i + 1) * BATCH..).unwrap_or(&[]));
-            let now = std::mem::replace(&mut equations, next);
+            let now = core::mem::replace(&mut equations, next);
             band::holds_batch(&self.table, self.shape.width, &now[..out.len()], out);
         }
         if !self.overflow.is_empty() {
@@ -662,7 +667,7 @@ mod tests {
     use super::*;
     use crate::hash::{HashId, Key, KeyHasher};
 
-    fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<KeyHash> {
+    fn hashes(seed: u64, keys: core::ops::Range<u64>) -> Vec<KeyHash> {
         let hasher = KeyHasher::new(HashId::Fast, [seed, 14]);
         keys.map(|key| key.hash_with(&hasher)).collect()
     }

@@ -26,6 +26,9 @@
 //! not at a number of set bits; the rate of the first stage is e(1-t), so that the sum is the rate of
 //! the shape.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use tamis_bits::Words;
 use tamis_format::{Name, Reader, Writer};
 
@@ -34,6 +37,8 @@ use super::common::{build_by_inserting, insert_batch, usize_words};
 use crate::error::{Error, Full};
 use crate::hash::KeyHash;
 use crate::limits::{MAX_BYTES, MAX_KEYS};
+#[cfg(not(feature = "std"))]
+use crate::math::Float;
 use crate::options::BuildOptions;
 use crate::settings::{Setting, Settings};
 use crate::shape::{Figures, Shape};

@@ -47,7 +47,7 @@ use crate::traits::{Build, Count, Filter, Insert, Persist};
 
 const COUNTERS: Name = Name::new("counters");
 const MAX_COUNTERS: u64 = 1 << 47;
-const WIDTHS: std::ops::RangeInclusive<u64> = 2..=64;
+const WIDTHS: core::ops::RangeInclusive<u64> = 2..=64;
 
 pub(super) const WIDTH: Setting = Setting::new("c", "2 to 64: bits per counter; default 8");
 

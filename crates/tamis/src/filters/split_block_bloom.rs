@@ -20,6 +20,10 @@
 //! more than 2^32 blocks fill evenly, and the number of blocks need not be a power of 2. With
 //! [`KeyHash::parquet`] it sets the same bits as Parquet.
 
+use alloc::vec;
+use alloc::vec::Vec;
+use core::convert::Infallible;
+
 use tamis_bits::simd::{self, BLOCK_WORDS, Isa};
 use tamis_bits::{range, set};
 use tamis_format::{Reader, Writer};
@@ -27,8 +31,11 @@ use tamis_format::{Reader, Writer};
 use super::common::binomial_mean;
 use super::common::bit_array::{BitArray, BitShape, insert_at_limit};
 use crate::error::{Error, Full};
+use crate::gather::run_jobs;
 use crate::hash::KeyHash;
 use crate::limits::{MAX_BYTES, MAX_KEYS};
+#[cfg(not(feature = "std"))]
+use crate::math::Float;
 use crate::options::BuildOptions;
 use crate::settings::Settings;
 use crate::shape::{Figures, Shape};
@@ -253,14 +260,8 @@ impl SplitBlockBloom {
             return parts[0].insert_batch(keys);
         }
         let share = keys.len().div_ceil(parts.len());
-        std::thread::scope(|scope| {
-            let mut shares = parts.iter_mut().zip(keys.chunks(share));
-            let own = shares.next();
-            let others: Vec<_> =
-                shares.map(|(part, keys)| scope.spawn(|| part.insert_batch(keys))).collect();
-            own.map_or(Ok(()), |(part, keys)| part.insert_batch(keys))?;
-            others.into_iter().try_for_each(|other| other.join().expect("inserting does not panic"))
-        })
+        let shares = parts.iter_mut().zip(keys.chunks(share));
+        run_jobs(shares.len(), shares, |(), (part, keys)| part.insert_batch(keys))
     }
 
     /// Returns the union of filters that hold no more than the capacity together. Each thread unites one
@@ -271,16 +272,14 @@ impl SplitBlockBloom {
             return whole;
         }
         let share = whole.words().len().div_ceil(parts.len() + 1);
-        std::thread::scope(|scope| {
-            for (index, range) in whole.bits.words_mut().chunks_mut(share).enumerate() {
-                let parts = &parts;
-                scope.spawn(move || {
-                    for part in parts {
-                        set::unite(range, &part.words()[index * share..]);
-                    }
-                });
+        let ranges = whole.bits.words_mut().chunks_mut(share).enumerate();
+        let united = run_jobs(ranges.len(), ranges, |(), (index, range)| {
+            for part in &parts {
+                set::unite(range, &part.words()[index * share..]);
             }
+            Ok::<_, Infallible>(())
         });
+        let Ok(()) = united;
         let keys: u64 = parts.iter().map(Self::len).sum();
         whole.bits.count_insertions(keys as usize);
         whole

@@ -33,10 +33,11 @@
 //! chain and record use separate bits of the hash. `mod` in section 3.4 of the paper is the block
 //! modulo the keys, not the reverse.
 
-use std::sync::LazyLock;
+use alloc::vec;
+use alloc::vec::Vec;
 
-use tamis_bits::Words;
 use tamis_bits::packed::mask;
+use tamis_bits::{LazyLock, Words};
 
 use super::common::binomial_mean;
 use super::common::tiny_block::{BLOCK, BLOCKS, Code, Grid, Insertion, tiny_kind};
@@ -250,7 +251,7 @@ mod tests {
     use crate::traits::{Build, Filter, Insert, Persist};
     use tamis_bits::range::mix;
 
-    fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<KeyHash> {
+    fn hashes(seed: u64, keys: core::ops::Range<u64>) -> Vec<KeyHash> {
         let hasher = KeyHasher::new(HashId::Fast, [seed, 9]);
         keys.map(|key| key.hash_with(&hasher)).collect()
     }

@@ -38,6 +38,8 @@
 //! block, and one at its very end, so that all slots are used equally often; blocks are as large as
 //! their keys require and are packed without gaps; all bits of a slot share one system.
 
+use alloc::vec::Vec;
+
 use tamis_bits::gf2::band::{self, BAND, Question};
 use tamis_bits::gf2::windows::{Row, System};
 use tamis_bits::{LINE_WORDS, Words, lines, packed, prefetch, range};
@@ -48,6 +50,8 @@ use crate::error::Error;
 use crate::gather::{Record, gather};
 use crate::hash::KeyHash;
 use crate::limits::MAX_KEYS;
+#[cfg(not(feature = "std"))]
+use crate::math::Float;
 use crate::options::BuildOptions;
 use crate::settings::{Setting, Settings};
 use crate::shape::{Figures, Shape};
@@ -68,7 +72,7 @@ const SEED_BITS: u32 = 4;
 /// The default keys of a block.
 const DEFAULT_BLOCK: u64 = 3000;
 /// The allowed keys of a block. With fewer, some blocks would be smaller than a window.
-const BLOCKS: std::ops::RangeInclusive<u64> = 256..=16_384;
+const BLOCKS: core::ops::RangeInclusive<u64> = 256..=16_384;
 /// The least blocks of a shard, if there are several shards.
 const SHARD: u64 = 8;
 const MAX_WIDTH: u32 = 32;
@@ -308,7 +312,7 @@ impl Places {
         let mut before = ends.next().unwrap_or(0);
         before == 0
             && ends.all(|end| {
-                let begin = std::mem::replace(&mut before, end);
+                let begin = core::mem::replace(&mut before, end);
                 end.checked_sub(begin).is_some_and(|slots| slots >= WINDOW)
             })
             && before == self.end
@@ -415,7 +419,7 @@ impl Filter for XorSat {
         let mut equations = self.equations(keys);
         for (i, out) in out.chunks_mut(BATCH).enumerate() {
             let next = self.equations(keys.get((i + 1) * BATCH..).unwrap_or(&[]));
-            let now = std::mem::replace(&mut equations, next);
+            let now = core::mem::replace(&mut equations, next);
             band::holds_batch(&self.table, self.shape.width, &now[..out.len()], out);
             if self.shape.wide > 0 {
                 for ((key, equation), out) in keys[i * BATCH..].iter().zip(now).zip(out) {
@@ -646,7 +650,7 @@ mod tests {
     use super::*;
     use crate::hash::{HashId, Key, KeyHasher};
 
-    fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<KeyHash> {
+    fn hashes(seed: u64, keys: core::ops::Range<u64>) -> Vec<KeyHash> {
         let hasher = KeyHasher::new(HashId::Fast, [seed, 18]);
         keys.map(|key| key.hash_with(&hasher)).collect()
     }

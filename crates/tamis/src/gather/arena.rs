@@ -10,6 +10,9 @@
 //! No block is ever copied to grow, and no bucket reserves spare memory. All blocks of a bucket but
 //! its last are full.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use tamis_bits::Words;
 
 use super::{BUCKETS, Record};
@@ -48,6 +51,7 @@ impl<const W: usize> Arena<W> {
     }
 
     /// Returns the number of records.
+    #[cfg(feature = "std")]
     pub(super) fn len(&self) -> u64 {
         self.lens.iter().map(|len| *len as u64).sum()
     }
@@ -66,6 +70,7 @@ impl<const W: usize> Arena<W> {
     }
 
     /// Removes all records and keeps the memory.
+    #[cfg(feature = "std")]
     pub(super) fn clear(&mut self) {
         self.owners.clear();
         self.lens.fill(0);

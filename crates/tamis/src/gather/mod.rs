@@ -34,22 +34,30 @@
 
 mod arena;
 mod jobs;
+#[cfg(not(feature = "std"))]
+mod no_spill;
 mod sort;
+#[cfg(feature = "std")]
 mod spill;
 #[cfg(test)]
 mod tests;
 
-use std::mem::take;
-use std::ops::Range;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::mem::take;
+use core::ops::Range;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::Error;
 use crate::options::BuildOptions;
 use crate::source::{KeySource, read_keys};
+use crate::sync::{MaybeSync, Mutex};
 use arena::{Arena, BLOCK};
 pub(crate) use jobs::run_jobs;
+#[cfg(not(feature = "std"))]
+use no_spill::Spill;
 use sort::{Sorter, append, reserve};
+#[cfg(feature = "std")]
 use spill::Spill;
 
 /// A digest, and for a map its value.
@@ -160,10 +168,10 @@ struct Many<const W: usize> {
 
 impl<const W: usize> Many<W> {
     fn new(options: &BuildOptions<'_>) -> Result<Self, Error> {
-        let room = match options.memory() {
+        let room = match options.memory_limit() {
             None => u64::MAX,
             // The rest is for the buffers, and for the list of blocks per bucket during a spill.
-            Some((limit, _)) => (limit - limit / 16).saturating_sub(LEAST_MEMORY / 2),
+            Some(limit) => (limit - limit / 16).saturating_sub(LEAST_MEMORY / 2),
         };
         let mut buffers = Vec::new();
         reserve(&mut buffers, BUCKETS * BLOCK)?;
@@ -232,12 +240,13 @@ impl<const W: usize> Many<W> {
 }
 
 /// Moves all blocks to the file, and creates the file if there is none.
+#[cfg(feature = "std")]
 fn spill<const W: usize>(
     arena: &mut Arena<W>,
     file: &mut Option<Spill<W>>,
     options: &BuildOptions<'_>,
 ) -> Result<(), Error> {
-    let (_, folder) = options.memory().expect("only a memory limit makes the arena full");
+    let folder = options.scratch().expect("only a memory limit makes the arena full");
     let file = match file {
         Some(file) => file,
         None => file.insert(Spill::new(folder)?),
@@ -246,6 +255,16 @@ fn spill<const W: usize>(
     file.write(&arena.buckets(), || options.check(0, read))?;
     arena.clear();
     Ok(())
+}
+
+/// Returns an error: there are no files, so the arena is all the memory that there is.
+#[cfg(not(feature = "std"))]
+fn spill<const W: usize>(
+    arena: &mut Arena<W>,
+    _: &mut Option<Spill<W>>,
+    _: &BuildOptions<'_>,
+) -> Result<(), Error> {
+    Err(Error::Memory { bytes: arena.bytes() })
 }
 
 /// Sorts every bucket, drops duplicates, and writes the rest back to the same blocks.
@@ -366,7 +385,7 @@ impl<const W: usize> Gathered<W> {
         options: &BuildOptions<'_>,
         bits: u32,
         table: &mut [u64],
-        solve: impl Fn(usize, &[Record<W>], &mut [u64]) -> Result<T, Error> + Sync,
+        solve: impl Fn(usize, &[Record<W>], &mut [u64]) -> Result<T, Error> + MaybeSync,
     ) -> Result<Vec<T>, Error> {
         let bytes = size_of_val(table) as u64;
         self.solve_groups(options, bits, [bytes, 0], table, solve)
@@ -379,7 +398,7 @@ impl<const W: usize> Gathered<W> {
         options: &BuildOptions<'_>,
         bits: u32,
         bytes: [u64; 2],
-        solve: impl Fn(usize, &[Record<W>]) -> Result<T, Error> + Sync,
+        solve: impl Fn(usize, &[Record<W>]) -> Result<T, Error> + MaybeSync,
     ) -> Result<Vec<T>, Error> {
         self.solve_groups(options, bits, bytes, &mut [], |shard, records, _| solve(shard, records))
     }
@@ -390,7 +409,7 @@ impl<const W: usize> Gathered<W> {
         bits: u32,
         [bytes, bytes_per_thread]: [u64; 2],
         table: &mut [u64],
-        solve: impl Fn(usize, &[Record<W>], &mut [u64]) -> Result<T, Error> + Sync,
+        solve: impl Fn(usize, &[Record<W>], &mut [u64]) -> Result<T, Error> + MaybeSync,
     ) -> Result<Vec<T>, Error> {
         let (shards, all) = (1usize << bits, self.len());
         let groups = self.groups(bits);
@@ -499,7 +518,7 @@ impl<const W: usize> Gathered<W> {
 
 /// Returns how many threads the memory limit allows, if each takes `each` bytes beside `held` bytes.
 fn threads_within(options: &BuildOptions<'_>, held: u64, each: u64) -> Result<usize, Error> {
-    let Some((limit, _)) = options.memory() else { return Ok(options.thread_count()) };
+    let Some(limit) = options.memory_limit() else { return Ok(options.thread_count()) };
     let room = limit.checked_sub(held).map_or(0, |room| room.checked_div(each).unwrap_or(u64::MAX));
     match usize::try_from(room).unwrap_or(usize::MAX).min(options.thread_count()) {
         0 => Err(Error::MemoryLimit { limit, needs: held.saturating_add(each) }),

@@ -13,7 +13,9 @@
 //! For 10^7 digests on one thread, each takes 4 ns to gather, 7 ns to sort and 1 ns to hand to the
 //! solver. `sort_unstable` alone takes 19 ns.
 
-use std::mem::swap;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::mem::swap;
 
 use super::Record;
 use crate::error::Error;
@@ -137,7 +139,7 @@ impl Digit {
         }
         let mut start = 0;
         for end in &mut *ends {
-            start += std::mem::replace(end, start);
+            start += core::mem::replace(end, start);
         }
         for from in from.chunks(CHECKED) {
             if from.len() == CHECKED {
@@ -241,7 +243,7 @@ mod tests {
         let mut sorter = Sorter::<1>::default();
         // Two checks while the records are partitioned, one while the parts are sorted.
         for passed in 0..=3 {
-            let checks = std::cell::Cell::new(0);
+            let checks = core::cell::Cell::new(0);
             let check = || {
                 checks.set(checks.get() + 1);
                 if checks.get() > passed { Err(Error::Capacity { capacity: 7 }) } else { Ok(()) }

@@ -9,9 +9,9 @@
 //! The file is unlinked before its first byte is written, so nothing is left of it however the
 //! program ends.
 
+use core::ops::Range;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 

@@ -1,8 +1,8 @@
 //! Tests of gathering, sorting, spilling and solving.
 
+use core::sync::atomic::AtomicBool;
 use std::collections::BTreeSet;
 use std::env::temp_dir;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use tamis_bits::range::mix;

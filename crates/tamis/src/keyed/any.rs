@@ -2,6 +2,8 @@
 //!
 //! An operation that the kind lacks is [`Error::Unsupported`].
 
+use alloc::vec;
+use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
 use super::builder::Builder;

@@ -1,8 +1,12 @@
 //! The builder: one path to every filter, typed or dynamic, empty or full, set or map.
 
+use alloc::string::String;
+use alloc::vec::Vec;
 use core::marker::PhantomData;
+use core::sync::atomic::AtomicBool;
+#[cfg(feature = "std")]
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+#[cfg(feature = "std")]
 use std::time::{Duration, Instant};
 
 use super::Keyed;
@@ -100,7 +104,7 @@ impl<'a, F> Builder<'a, F> {
         self.hash(HashId::Secure)
     }
 
-    /// Hashes with this seed. Without it the seed is random.
+    /// Hashes with this seed. Without it the seed is random; without the feature `std` a seed is required.
     pub fn seed(self, seed: [u64; 2]) -> Self {
         Self { seed: Some(seed), ..self }
     }
@@ -121,6 +125,7 @@ impl<'a, F> Builder<'a, F> {
     }
 
     /// Limits the memory of the build: see [`BuildOptions::max_memory`].
+    #[cfg(feature = "std")]
     pub fn max_memory(self, bytes: u64, scratch: impl Into<PathBuf>) -> Self {
         Self { options: self.options.max_memory(bytes, scratch), ..self }
     }
@@ -131,11 +136,13 @@ impl<'a, F> Builder<'a, F> {
     }
 
     /// Stops the build after this time: see [`BuildOptions::time_limit`].
+    #[cfg(feature = "std")]
     pub fn time_limit(self, limit: Duration) -> Self {
         Self { options: self.options.time_limit(limit), ..self }
     }
 
     /// Stops the build at this time: see [`BuildOptions::deadline`].
+    #[cfg(feature = "std")]
     pub fn deadline(self, deadline: Instant) -> Self {
         Self { options: self.options.deadline(deadline), ..self }
     }
@@ -145,10 +152,13 @@ impl<'a, F> Builder<'a, F> {
         Self { options: self.options.cancel(cancel), ..self }
     }
 
-    fn make_hasher(&self) -> KeyHasher {
+    fn make_hasher(&self) -> Result<KeyHasher, Error> {
         match self.seed {
-            Some(seed) => KeyHasher::new(self.hash, seed),
-            None => KeyHasher::random(self.hash),
+            Some(seed) => Ok(KeyHasher::new(self.hash, seed)),
+            #[cfg(feature = "std")]
+            None => Ok(KeyHasher::random(self.hash)),
+            #[cfg(not(feature = "std"))]
+            None => Err(Error::Missing { what: "the seed" }),
         }
     }
 
@@ -159,7 +169,7 @@ impl<'a, F> Builder<'a, F> {
         keys: impl IntoIterator<Item = K>,
         build: impl FnOnce(&Sizing, &mut dyn KeySource, &BuildOptions<'_>) -> Result<R, Error>,
     ) -> Result<Keyed<R>, Error> {
-        let hasher = self.make_hasher();
+        let hasher = self.make_hasher()?;
         let mut hashes = Hashes::new(keys.into_iter().map(|key| key.hash_with(&hasher)));
         let counts = self.kind.can(Capability::Static) || self.sizing.given_capacity().is_some();
         let filter = if counts {
@@ -195,7 +205,7 @@ impl<'a, F> Builder<'a, F> {
             self.sizing = self.sizing.capacity(FIRST_KEYS);
         }
         let none: &[KeyHash] = &[];
-        Ok(Keyed::new(self.make_hasher(), build(&self.sizing, &mut { none }, &self.options)?))
+        Ok(Keyed::new(self.make_hasher()?, build(&self.sizing, &mut { none }, &self.options)?))
     }
 
     fn build_map_from<K: Key, R>(
@@ -203,7 +213,7 @@ impl<'a, F> Builder<'a, F> {
         entries: impl IntoIterator<Item = (K, u64)>,
         build: impl FnOnce(&Sizing, &mut dyn EntrySource, &BuildOptions<'_>) -> Result<R, Error>,
     ) -> Result<Keyed<R>, Error> {
-        let hasher = self.make_hasher();
+        let hasher = self.make_hasher()?;
         let hashed = entries.into_iter().map(|(key, value)| (key.hash_with(&hasher), value));
         let filter = build(&self.sizing, &mut Hashes::new(hashed), &self.options)?;
         Ok(Keyed::new(hasher, filter).with_key_forms(K::FORM))
@@ -220,7 +230,7 @@ impl<'a, F> Builder<'a, F> {
             &BuildOptions<'_>,
         ) -> Result<R, Error>,
     ) -> Result<Keyed<R>, Error> {
-        let hasher = self.make_hasher();
+        let hasher = self.make_hasher()?;
         let mut keys = Hashes::new(keys.into_iter().map(|key| key.hash_with(&hasher)));
         let mut denied = Hashes::new(denied.into_iter().map(|key| key.hash_with(&hasher)));
         let filter = build(&self.sizing, &mut keys, &mut denied, &self.options)?;

@@ -1,9 +1,12 @@
 //! Saving, opening, and bytes in memory: the same bytes everywhere.
 
-use std::borrow::Cow;
+use alloc::borrow::Cow;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+#[cfg(feature = "std")]
 use std::io::{Read, Write};
+#[cfg(feature = "std")]
 use std::path::Path;
-use std::sync::Arc;
 
 use tamis_bits::{BytesOwner, SharedBytes};
 use tamis_format::{Limits, Reader};
@@ -24,6 +27,7 @@ impl<F: Persist> Keyed<F> {
     ///
     /// # Errors
     /// [`Error::File`] if that fails; an older file is then as it was.
+    #[cfg(feature = "std")]
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), Error> {
         self.container().save(path)
     }
@@ -32,6 +36,7 @@ impl<F: Persist> Keyed<F> {
     ///
     /// # Errors
     /// [`Error::File`] if `out` fails.
+    #[cfg(feature = "std")]
     pub fn write_to(&self, out: &mut impl Write) -> Result<(), Error> {
         self.container().write_to(out)
     }
@@ -86,6 +91,7 @@ impl<F: Persist> Keyed<F> {
     ///
     /// # Errors
     /// [`Error::File`] names what is wrong with the file.
+    #[cfg(feature = "std")]
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         Self::from_reader(Reader::open(path.as_ref(), &Limits::default())?)
     }
@@ -94,6 +100,7 @@ impl<F: Persist> Keyed<F> {
     ///
     /// # Errors
     /// [`Error::File`] names what is wrong with the file.
+    #[cfg(feature = "std")]
     pub fn open_verified(path: impl AsRef<Path>) -> Result<Self, Error> {
         Self::verified(Reader::open(path.as_ref(), &Limits::default())?)
     }
@@ -102,6 +109,7 @@ impl<F: Persist> Keyed<F> {
     ///
     /// # Errors
     /// [`Error::File`] names what is wrong with the bytes.
+    #[cfg(feature = "std")]
     pub fn read_from(input: impl Read, limits: &Limits) -> Result<Self, Error> {
         Self::verified(Reader::read(input, limits)?)
     }

@@ -3,7 +3,11 @@
 mod any;
 mod builder;
 mod bytes;
+#[cfg(feature = "serde")]
+mod serde;
 
+use alloc::vec;
+use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
 use tamis_format::KeyForms;
@@ -164,6 +168,7 @@ impl<F: Registered> Keyed<F> {
     ///
     /// # Errors
     /// As [`Build::build_with`].
+    #[cfg(feature = "std")]
     pub fn build<K: Key>(keys: impl IntoIterator<Item = K>, fpr: f64) -> Result<Self, Error> {
         Self::builder().fpr(fpr).build(keys)
     }
@@ -204,6 +209,7 @@ impl<F: Build> Keyed<F> {
     }
 }
 
+#[cfg(feature = "std")]
 impl<F: Registered + Insert> Keyed<F> {
     /// Returns an empty filter for this many keys at this false positive rate, with a random seed.
     ///
@@ -214,6 +220,7 @@ impl<F: Registered + Insert> Keyed<F> {
     }
 }
 
+#[cfg(feature = "std")]
 impl<F: Registered + Window> Keyed<F> {
     /// Returns an empty filter for the last `keys` keys at this false positive rate, with a random seed.
     ///
@@ -398,6 +405,7 @@ impl<F: Registered + BuildMap> Keyed<F> {
     ///
     /// # Errors
     /// As [`BuildMap::build_map_with`].
+    #[cfg(feature = "std")]
     pub fn build_map<K: Key>(
         entries: impl IntoIterator<Item = (K, u64)>,
         fpr: f64,

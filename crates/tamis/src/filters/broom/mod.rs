@@ -62,7 +62,8 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use std::ops::RangeInclusive;
+use alloc::boxed::Box;
+use core::ops::RangeInclusive;
 
 use tamis_bits::LINE_WORDS;
 use tamis_bits::select::{Bits, Task, run};
@@ -75,6 +76,8 @@ use super::common::{binomial_mean, build_by_inserting};
 use crate::error::{Error, Full};
 use crate::hash::KeyHash;
 use crate::limits::MAX_KEYS;
+#[cfg(not(feature = "std"))]
+use crate::math::Float;
 use crate::options::BuildOptions;
 use crate::settings::{Setting, Settings};
 use crate::shape::{Figures, Shape};

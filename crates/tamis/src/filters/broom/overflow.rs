@@ -22,6 +22,8 @@ use tamis_bits::{LINE_WORDS as WORDS, Words, packed};
 use super::bin::{Address, CHUNK, Fingerprint, Layout, TAIL, get_bits, set_bits};
 use crate::error::{Error, Full};
 use crate::filters::common::usize_words;
+#[cfg(not(feature = "std"))]
+use crate::math::Float;
 
 /// The largest number of overflow lines per group.
 pub(super) const MAX_LINES: u64 = 1 << 11;
@@ -395,7 +397,7 @@ impl Overflow {
         let slots = usize::try_from(self.slots()).map_err(|_| Full::NONE)?;
         let larger =
             Words::zeroed(slots.checked_mul(4).ok_or(Full::NONE)?).map_err(|_| Full::NONE)?;
-        let smaller = std::mem::replace(&mut self.stash, larger);
+        let smaller = core::mem::replace(&mut self.stash, larger);
         self.entries = 0;
         for [place, tail] in smaller.as_chunks().0 {
             if *tail != 0 {

@@ -9,7 +9,9 @@
 //! The bins of both tables are in the order of the hashes, so the moved keys are a range of hashes,
 //! and the hash of a key decides which table holds it.
 
-use std::borrow::Cow;
+use alloc::borrow::Cow;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use super::table::Table;
 use super::{Broom, BroomShape};

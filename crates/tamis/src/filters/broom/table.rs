@@ -1,5 +1,7 @@
 //! A table of bins, its overflow, and the hash functions of its bins.
 
+use alloc::vec::Vec;
+
 use tamis_bits::range::{mix, scale};
 use tamis_bits::select::{Bits, Portable};
 use tamis_bits::{LINE_WORDS, Words, prefetch};

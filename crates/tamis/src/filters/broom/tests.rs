@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use tamis_bits::range::{mix, scale};
 use tamis_bits::select::Portable;
 
-fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<KeyHash> {
+fn hashes(seed: u64, keys: core::ops::Range<u64>) -> Vec<KeyHash> {
     let hasher = KeyHasher::new(HashId::Fast, [seed, 19]);
     keys.map(|key| key.hash_with(&hasher)).collect()
 }

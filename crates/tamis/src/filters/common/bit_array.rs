@@ -35,6 +35,8 @@ use tamis_format::{Name, Reader, Writer};
 use super::{check_same, usize_words};
 use crate::error::{Error, Full};
 use crate::hash::KeyHash;
+#[cfg(not(feature = "std"))]
+use crate::math::Float;
 use crate::shape::Shape;
 use crate::traits::Insert;
 

@@ -88,7 +88,7 @@ impl Digests {
         if slots > self.slots() {
             let slots = usize::try_from(slots).map_err(|_| Full::NONE)?;
             let larger = Words::zeroed(slots).map_err(|_| Full::NONE)?;
-            let smaller = std::mem::replace(self, Self { table: larger, len: 0 });
+            let smaller = core::mem::replace(self, Self { table: larger, len: 0 });
             for digest in smaller.table.iter().filter(|digest| **digest != 0) {
                 self.insert(*digest)?;
             }

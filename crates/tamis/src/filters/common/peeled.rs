@@ -17,7 +17,8 @@
 //! the table rejects a digest. Hashed keys never get there. Digests chosen by an adversary may, which
 //! makes the filter larger but keeps it correct.
 
-use std::sync::Mutex;
+use alloc::vec;
+use alloc::vec::Vec;
 
 use tamis_bits::peel::{Fuse, Graph, Peeler, multiplier};
 use tamis_bits::{LINE_WORDS, Words, packed, prefetch, set, unaligned};
@@ -27,7 +28,10 @@ use tamis_format::{Name, Reader, Writer};
 use super::usize_words;
 use crate::error::Error;
 use crate::gather::{Gathered, Record};
+#[cfg(not(feature = "std"))]
+use crate::math::Float;
 use crate::options::BuildOptions;
+use crate::sync::Mutex;
 
 const TABLE: Name = Name::new("table");
 const SEEDS: Name = Name::new("seeds");

@@ -15,7 +15,7 @@
 //! the XOR of its three codes, and any value. A record for which no multiplier finds a cell is listed
 //! with its value. That happens only to digests chosen by an adversary.
 
-use std::sync::Mutex;
+use alloc::vec::Vec;
 
 use tamis_bits::peel::{Fuse, Graph, Peeler, multiplier};
 use tamis_bits::{Words, prefetch, set};
@@ -27,6 +27,7 @@ use crate::error::Error;
 use crate::gather::{Gathered, Record};
 use crate::options::BuildOptions;
 use crate::shape::check_keys;
+use crate::sync::Mutex;
 
 const TABLE: Name = Name::new("table");
 const SEEDS: Name = Name::new("seeds");

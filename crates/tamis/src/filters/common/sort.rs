@@ -4,6 +4,9 @@
 //! until the parts fit the cache. This is 2 to 3 times as fast as a comparison sort, and takes a spare
 //! array.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use crate::error::Error;
 use crate::hash::KeyHash;
 use crate::options::BuildOptions;

@@ -42,6 +42,8 @@
 mod counter;
 mod table;
 
+use alloc::vec::Vec;
+
 use tamis_bits::range::scale;
 use tamis_bits::select::{Bits, Task, run};
 use tamis_bits::{Words, packed};
@@ -53,6 +55,8 @@ use super::common::{check_same, sum_of_keys};
 use crate::error::{Error, Full};
 use crate::hash::KeyHash;
 use crate::limits::MAX_KEYS;
+#[cfg(not(feature = "std"))]
+use crate::math::Float;
 use crate::options::BuildOptions;
 use crate::settings::Settings;
 use crate::shape::{Figures, Shape};
@@ -329,7 +333,7 @@ fn add_counts(
     b: impl Iterator<Item = (u64, u64)>,
 ) -> impl Iterator<Item = (u64, u64)> {
     let (mut a, mut b) = (a.peekable(), b.peekable());
-    std::iter::from_fn(move || match (a.peek(), b.peek()) {
+    core::iter::from_fn(move || match (a.peek(), b.peek()) {
         (Some(x), Some(y)) if x.0 == y.0 => {
             let both = (x.0, x.1.saturating_add(y.1));
             a.next();

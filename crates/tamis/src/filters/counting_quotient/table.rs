@@ -700,7 +700,7 @@ impl Table {
         });
         runs.flat_map(move |(quotient, start, last)| {
             let mut at = start;
-            std::iter::from_fn(move || {
+            core::iter::from_fn(move || {
                 let entry = if at <= last { self.entry(at, last)? } else { return None };
                 at += entry.slots;
                 Some((quotient, entry))
@@ -712,7 +712,7 @@ impl Table {
     fn places(&self, field: fn(Head) -> u64) -> impl Iterator<Item = u64> {
         (0..self.blocks).flat_map(move |block| {
             let mut bits = field(self.head(self.layout, block));
-            std::iter::from_fn(move || {
+            core::iter::from_fn(move || {
                 let at = (bits > 0).then(|| block * BLOCK + u64::from(bits.trailing_zeros()));
                 bits &= bits.wrapping_sub(1);
                 at

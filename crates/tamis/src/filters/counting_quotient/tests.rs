@@ -16,7 +16,7 @@ fn hash(shape: &CountingQuotientShape, fingerprint: u64) -> KeyHash {
     KeyHash { hi: hash as u64, lo: 0 }
 }
 
-fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<KeyHash> {
+fn hashes(seed: u64, keys: core::ops::Range<u64>) -> Vec<KeyHash> {
     let hasher = KeyHasher::new(HashId::Fast, [seed, 11]);
     keys.map(|key| key.hash_with(&hasher)).collect()
 }

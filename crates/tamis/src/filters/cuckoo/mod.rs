@@ -51,6 +51,8 @@ use super::common::build_by_inserting;
 use crate::error::{Error, Full};
 use crate::hash::KeyHash;
 use crate::limits::MAX_KEYS;
+#[cfg(not(feature = "std"))]
+use crate::math::Float;
 use crate::options::BuildOptions;
 use crate::settings::{Setting, Settings};
 use crate::shape::{Figures, Shape};
@@ -261,7 +263,7 @@ impl Cuckoo {
         let mut ring = self.first_places::<F, AHEAD>(keys);
         for (i, out) in out.iter_mut().enumerate() {
             let later = keys.get(i + AHEAD);
-            let place = std::mem::replace(&mut ring[i % AHEAD], self.prefetched_place::<F>(later));
+            let place = core::mem::replace(&mut ring[i % AHEAD], self.prefetched_place::<F>(later));
             *out = self.contains_place::<F>(&place);
         }
     }
@@ -301,7 +303,7 @@ impl Cuckoo {
 
     #[inline(always)]
     fn first_places<const F: u32, const N: usize>(&self, keys: &[KeyHash]) -> [Place; N] {
-        std::array::from_fn(|i| self.prefetched_place::<F>(keys.get(i)))
+        core::array::from_fn(|i| self.prefetched_place::<F>(keys.get(i)))
     }
 
     #[inline(always)]
@@ -339,7 +341,7 @@ impl Cuckoo {
         let mut ring = self.first_places::<F, { 2 * AHEAD }>(keys);
         for i in 0..keys.len() {
             let later = self.prefetched_place::<F>(keys.get(i + ring.len()));
-            let place = std::mem::replace(&mut ring[i % (2 * AHEAD)], later);
+            let place = core::mem::replace(&mut ring[i % (2 * AHEAD)], later);
             if self.len > self.shape.buckets * CROWDED {
                 self.table.fetch_others::<F>(&ring[(i + AHEAD) % (2 * AHEAD)]);
             }

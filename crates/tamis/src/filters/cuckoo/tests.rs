@@ -3,7 +3,7 @@ use crate::hash::{HashId, Key, KeyHasher};
 use std::collections::HashMap;
 use tamis_bits::range::{self, mix};
 
-fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<KeyHash> {
+fn hashes(seed: u64, keys: core::ops::Range<u64>) -> Vec<KeyHash> {
     let hasher = KeyHasher::new(HashId::Fast, [seed, 8]);
     keys.map(|key| key.hash_with(&hasher)).collect()
 }

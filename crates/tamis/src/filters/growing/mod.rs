@@ -64,6 +64,9 @@
 mod segment;
 mod shape;
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use tamis_bits::packed;
 use tamis_bits::select::{Bits, Task, run};
 use tamis_format::{Name, Reader, Writer};
@@ -499,7 +502,7 @@ impl Persist for Growing {
         let (mut ends, mut words) = (Vec::new(), 0);
         for (index, packed) in (0..).zip(packed.chunks(ENDS_WORDS)) {
             let of: Ends =
-                std::array::from_fn(|group| packed::get(packed, 16, group as u64) as u16);
+                core::array::from_fn(|group| packed::get(packed, 16, group as u64) as u16);
             words += filter.layout(filter.depth_of(index)).words(of[GROUPS - 1].into());
             ends.push(of);
         }

@@ -22,6 +22,8 @@
 //! The code does not trust the contents of a file: a run that does not end within its group is
 //! ignored.
 
+use alloc::vec::Vec;
+
 use tamis_bits::lanes::window;
 use tamis_bits::select::{Bits, Portable};
 use tamis_bits::{LINE_WORDS, OutOfMemory, Words, packed, prefetch, set};

@@ -1,11 +1,14 @@
 //! The number of segments, the lengths of fingerprints, and the rate that follows.
 
-use std::sync::Arc;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use super::segment::{BUCKET_BITS, Layout, Segment};
 use crate::error::Error;
 use crate::filters::common::binomial_mean;
 use crate::limits::MAX_KEYS;
+#[cfg(not(feature = "std"))]
+use crate::math::Float;
 use crate::settings::{Setting, Settings};
 use crate::shape::{Figures, Shape};
 

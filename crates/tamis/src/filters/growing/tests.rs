@@ -1,7 +1,7 @@
 use super::*;
 use crate::hash::{HashId, Key, KeyHasher};
 
-fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<KeyHash> {
+fn hashes(seed: u64, keys: core::ops::Range<u64>) -> Vec<KeyHash> {
     let hasher = KeyHasher::new(HashId::Fast, [seed, 7]);
     keys.map(|key| key.hash_with(&hasher)).collect()
 }

@@ -42,6 +42,9 @@
 
 mod block;
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use tamis_bits::{LINE_WORDS, Words, packed, prefetch, range};
 use tamis_format::{Name, Reader, Writer};
 
@@ -51,6 +54,8 @@ use super::cuckoo::spread;
 use crate::error::{Error, Full};
 use crate::hash::KeyHash;
 use crate::limits::MAX_KEYS;
+#[cfg(not(feature = "std"))]
+use crate::math::Float;
 use crate::options::BuildOptions;
 use crate::settings::{Setting, Settings};
 use crate::shape::{Figures, Shape};
@@ -344,7 +349,7 @@ impl Morton {
         // Keys of the previous batch that need their second bucket, which is prefetched.
         let (mut later, mut waiting) = ([(0, 0, 0); BATCH], 0);
         for (i, batch) in keys.chunks(BATCH).enumerate() {
-            let now = std::mem::replace(&mut places, self.places::<F>(batch_after(keys, i)));
+            let now = core::mem::replace(&mut places, self.places::<F>(batch_after(keys, i)));
             let (mut more, mut count) = ([0; BATCH], 0);
             for (at, (bucket, fp)) in now[..batch.len()].iter().enumerate() {
                 let (found, spilled) = self.contains_first::<F>(*bucket, *fp);
@@ -476,10 +481,10 @@ impl Morton {
     /// prefetched. The loop of `common` has no second stage.
     fn insert_keys<const F: u32>(&mut self, keys: &[KeyHash]) -> Result<(), Full> {
         const RING: usize = 2 * AHEAD;
-        let mut ring: [_; RING] = std::array::from_fn(|i| self.prefetched_place::<F>(keys.get(i)));
+        let mut ring: [_; RING] = core::array::from_fn(|i| self.prefetched_place::<F>(keys.get(i)));
         for i in 0..keys.len() {
             let later = self.prefetched_place::<F>(keys.get(i + RING));
-            let place = std::mem::replace(&mut ring[i % RING], later);
+            let place = core::mem::replace(&mut ring[i % RING], later);
             let (bucket, fp) = ring[(i + AHEAD) % RING];
             let (block, at) = self.block::<F>(bucket);
             if !Layout::<F>::has_room(block, at) {
@@ -628,7 +633,7 @@ mod tests {
     use std::collections::HashMap;
     use tamis_bits::range::mix;
 
-    fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<KeyHash> {
+    fn hashes(seed: u64, keys: core::ops::Range<u64>) -> Vec<KeyHash> {
         let hasher = KeyHasher::new(HashId::Fast, [seed, 9]);
         keys.map(|key| key.hash_with(&hasher)).collect()
     }

@@ -5,8 +5,10 @@
 //! is small, with 1 % more entries. Budgets are counted in flips and sweeps, never in seconds, so the
 //! same keys give the same bytes on any machine.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::DerefMut;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 use tamis_bits::range::mix;
 use tamis_ksat::{Formula, GaveUp, Lean, Outcome, Settings, Watch, Why};
@@ -16,6 +18,7 @@ use super::{Construction, SatShape};
 use crate::error::Error;
 use crate::gather::{Gathered, Record, run_jobs};
 use crate::options::{BuildOptions, Progress, Search};
+use crate::sync::{MaybeSync, Mutex};
 
 /// The most seeds that a block tries.
 pub(super) const SEEDS: u64 = 256;
@@ -126,8 +129,12 @@ struct Done {
 impl SearchProgress<'_> {
     /// Locks the counters. The progress callback may have panicked while they were locked. They are
     /// valid then, and the panic reaches the caller once all threads have stopped.
-    fn lock(&self) -> MutexGuard<'_, Done> {
-        self.done.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> impl DerefMut<Target = Done> {
+        #[cfg(feature = "std")]
+        let done = self.done.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        #[cfg(not(feature = "std"))]
+        let Ok(done) = self.done.lock();
+        done
     }
 
     /// Changes the counters and reports them while they are locked, so that reports are in order.
@@ -343,9 +350,10 @@ impl BlockSolver<'_> {
     ) -> Result<Option<Vec<bool>>, Error> {
         let options = self.search.options;
         let watch = Watch {
+            #[cfg(feature = "std")]
             deadline: options.get_deadline(),
             cancel: options.get_cancel(),
-            progress: None,
+            ..Watch::default()
         };
         match tamis_ksat::solve(formula, settings, &watch) {
             Outcome::Solved(solution) => Ok(Some(solution.assignment)),
@@ -357,7 +365,7 @@ impl BlockSolver<'_> {
     /// Solves every plane on the threads of this block. Returns `None` if one has no solution.
     fn each_plane(
         &self,
-        solve: impl Fn(usize) -> Result<Option<Plane>, Error> + Sync,
+        solve: impl Fn(usize) -> Result<Option<Plane>, Error> + MaybeSync,
     ) -> Result<Option<Vec<Plane>>, Error> {
         let planes = self.shape.planes as usize;
         let mut found: Vec<Option<Plane>> = (0..planes).map(|_| None).collect();

@@ -106,7 +106,7 @@ impl<const K: usize> Probe<K> {
     #[inline(always)]
     pub(super) fn new(planes: usize, block: Block, digest: u64) -> Self {
         let base = digest.wrapping_add(block.salt);
-        let draws = std::array::from_fn(|literal| fold(base, literal));
+        let draws = core::array::from_fn(|literal| fold(base, literal));
         let bits = draws.map(|draw| block.first + scale(draw, block.vars) as usize * planes);
         let retries = block.first + block.vars as usize * planes;
         Self { draws, bits, retries: (block.vars > 0).then_some(retries) }

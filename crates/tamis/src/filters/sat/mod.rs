@@ -55,6 +55,11 @@ mod clause;
 #[cfg(test)]
 mod tests;
 
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+
 use tamis_bits::{Words, lines, prefetch};
 use tamis_format::{Name, Reader, Writer};
 
@@ -63,6 +68,8 @@ use crate::error::Error;
 use crate::gather::gather;
 use crate::hash::KeyHash;
 use crate::limits::MAX_KEYS;
+#[cfg(not(feature = "std"))]
+use crate::math::Float;
 use crate::options::BuildOptions;
 use crate::settings::{Setting, Settings};
 use crate::shape::{Figures, Shape};

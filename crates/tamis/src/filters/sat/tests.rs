@@ -1,7 +1,7 @@
 //! Tests of private invariants.
 
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tamis_format::Limits;
@@ -12,7 +12,7 @@ use crate::hash::{HashId, Key, KeyHasher};
 use crate::options::{BuildOptions, Progress, Search};
 use crate::settings::SettingValue;
 
-fn hashes(seed: u64, keys: std::ops::Range<u64>) -> Vec<KeyHash> {
+fn hashes(seed: u64, keys: core::ops::Range<u64>) -> Vec<KeyHash> {
     let hasher = KeyHasher::new(HashId::Fast, [seed, 17]);
     keys.map(|key| key.hash_with(&hasher)).collect()
 }

@@ -51,6 +51,9 @@
 
 mod bin;
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use tamis_bits::range::{mix, scale};
 use tamis_bits::select::{Bits, Task, run};
 use tamis_bits::{Words, prefetch};
@@ -61,6 +64,8 @@ use super::common::usize_words;
 use crate::error::Error;
 use crate::hash::KeyHash;
 use crate::limits::MAX_KEYS;
+#[cfg(not(feature = "std"))]
+use crate::math::Float;
 use crate::options::BuildOptions;
 use crate::settings::{Setting, Settings};
 use crate::shape::{Figures, Shape, check_keys};

@@ -29,7 +29,7 @@
 //! 2.4 times as long for members and 1.4 to 1.7 times for non-members with BMI2, and 1.4 to 1.7 and
 //! 1.0 to 1.2 times with AVX-512. So records are stored contiguously.
 
-use std::ops::Range;
+use core::ops::Range;
 
 use tamis_bits::lanes::word_at;
 use tamis_bits::packed::mask;
@@ -516,7 +516,7 @@ struct Ends<const N: usize>([u64; N]);
 impl<const N: usize> Ends<N> {
     #[inline(always)]
     fn of<const W: usize>(block: &[u64; W]) -> Self {
-        let mut words = std::array::from_fn(|i| window(block, 8 * W - 1 + 64 * i));
+        let mut words = core::array::from_fn(|i| window(block, 8 * W - 1 + 64 * i));
         words[0] |= 1;
         Self(words)
     }

@@ -51,7 +51,7 @@ pub(super) fn write(words: &mut [u64], bit: u64, mask: u64, to: u64) {
 
 /// Moves a range of bits up by `by` bits, fewer than 64. The range does not start in the first word.
 #[inline(always)]
-pub(super) fn shift_up(words: &mut [u64], range: std::ops::Range<u64>, by: u32) {
+pub(super) fn shift_up(words: &mut [u64], range: core::ops::Range<u64>, by: u32) {
     if range.is_empty() {
         return;
     }
@@ -66,7 +66,7 @@ pub(super) fn shift_up(words: &mut [u64], range: std::ops::Range<u64>, by: u32) 
 
 /// Moves the bits that are `by` bits above a range down into it. `by` is below 64.
 #[inline(always)]
-pub(super) fn shift_down(words: &mut [u64], range: std::ops::Range<u64>, by: u32) {
+pub(super) fn shift_down(words: &mut [u64], range: core::ops::Range<u64>, by: u32) {
     if range.is_empty() {
         return;
     }
