@@ -62,6 +62,13 @@ pub enum Error {
         /// What differs.
         what: &'static str,
     },
+    /// A part of a build is wrong, or does not belong with the others.
+    Part {
+        /// The number of the part.
+        part: u64,
+        /// What is wrong with it.
+        what: &'static str,
+    },
     /// The kind does not have this capability.
     Unsupported {
         /// The kind.
@@ -139,7 +146,7 @@ pub enum ErrorKind {
     Full,
     /// The kind cannot do this.
     Unsupported,
-    /// Two filters, or a filter and a key, do not belong together.
+    /// Two filters, two parts of one, or a filter and a key, do not belong together.
     Mismatch,
     /// Two keys contradict each other.
     Conflict,
@@ -170,7 +177,7 @@ impl Error {
             | Self::Unknown(_) => ErrorKind::InvalidInput,
             Self::Full { .. } | Self::Capacity { .. } => ErrorKind::Full,
             Self::Unsupported { .. } => ErrorKind::Unsupported,
-            Self::Mismatch { .. } | Self::KeyForm { .. } => ErrorKind::Mismatch,
+            Self::Mismatch { .. } | Self::Part { .. } | Self::KeyForm { .. } => ErrorKind::Mismatch,
             Self::Conflict { .. } => ErrorKind::Conflict,
             Self::Memory { .. } | Self::MemoryLimit { .. } => ErrorKind::OutOfMemory,
             Self::Stopped { .. } => ErrorKind::Stopped,
@@ -218,6 +225,7 @@ impl fmt::Display for Error {
                 write!(f, "more keys than the {capacity} that the filter is made for")
             }
             Self::Mismatch { what } => write!(f, "the filters differ in their {what}"),
+            Self::Part { part, what } => write!(f, "part {part} {what}"),
             Self::Unsupported { kind, capability } => {
                 let able: Vec<_> =
                     Kind::ALL.iter().filter(|k| k.can(*capability)).map(|k| k.name()).collect();

@@ -29,17 +29,19 @@
 //! given by a formula; another attempt's multiplier does not change the first cell, so the sorted
 //! digests stay in the order in which they are peeled; and a build cannot fail.
 
+use tamis_bits::Words;
 use tamis_bits::peel::Fuse;
 use tamis_format::{Reader, Writer};
 
-use super::common::peeled::{FuseSize, Layout, MAX_SHARD_BITS, Table, fuse_size, width_for};
+use super::common::peeled::{FuseSize, Layout, MAX_SHARD_BITS, Shard, Table, fuse_size, width_for};
 use crate::error::Error;
-use crate::gather::gather;
+use crate::gather::{Gathered, gather};
 use crate::hash::KeyHash;
 use crate::limits::MAX_KEYS;
 #[cfg(not(feature = "std"))]
 use crate::math::Float;
 use crate::options::BuildOptions;
+use crate::parts::{BuildParts, sealed::SolveParts};
 use crate::settings::{Setting, Settings};
 use crate::shape::{Figures, Shape};
 use crate::source::KeySource;
@@ -206,14 +208,62 @@ impl Build for BinaryFuse {
         keys: impl KeySource,
     ) -> Result<Self, Error> {
         let records = gather(options, keys)?;
-        let shape = fit(records.len())?;
-        let table = match &shape.arity {
-            Arity::Three(graph) => Table::solve(options, shape.layout, graph, records)?,
-            Arity::Four(graph) => Table::solve(options, shape.layout, graph, records)?,
-        };
-        Ok(Self::new(shape, table))
+        Self::solve_whole(options, fit(records.len())?, records)
     }
 }
+
+impl SolveParts for BinaryFuse {
+    type Records = Gathered<1>;
+    type Shard = Shard;
+
+    fn shard_bits(shape: &BinaryFuseShape) -> u32 {
+        shape.layout.shard_bits
+    }
+
+    fn table_words(shape: &BinaryFuseShape) -> u64 {
+        shape.layout.words()
+    }
+
+    fn shard_words(shape: &BinaryFuseShape) -> u64 {
+        shape.layout.shard_words()
+    }
+
+    fn solve_shards(
+        options: &BuildOptions<'_>,
+        shape: &BinaryFuseShape,
+        _: u64,
+        records: Gathered<1>,
+        table: &mut [u64],
+    ) -> Result<Vec<Shard>, Error> {
+        match &shape.arity {
+            Arity::Three(graph) => {
+                Table::solve_shards(options, shape.layout, graph, records, table)
+            }
+            Arity::Four(graph) => Table::solve_shards(options, shape.layout, graph, records, table),
+        }
+    }
+
+    fn finish(
+        _: &BuildOptions<'_>,
+        shape: BinaryFuseShape,
+        len: u64,
+        table: Words,
+        shards: Vec<Shard>,
+    ) -> Result<Self, Error> {
+        let table = Table::of_shards(shape.layout, table, shards, len)?;
+        Ok(Self::new(shape, table))
+    }
+
+    fn encode_shard(_: &BinaryFuseShape, shard: Shard) -> Vec<u64> {
+        shard.encode()
+    }
+
+    fn decode_shard(_: &BinaryFuseShape, _: u64, words: &[u64]) -> Option<Shard> {
+        Shard::decode(words)
+    }
+}
+
+impl BuildParts for BinaryFuse {}
 
 impl Persist for BinaryFuse {
     fn write<'a>(&'a self, to: &mut Writer<'a>) {
@@ -276,6 +326,19 @@ mod tests {
             let filter = BinaryFuse::build(shape, &members[..]).unwrap();
             assert_eq!((filter.len(), filter.listed()), (keys, 0), "{keys} keys");
             assert!(members.iter().all(|key| filter.contains(*key)));
+        }
+    }
+
+    /// Shards that are solved in parts, with listed digests.
+    #[test]
+    fn parts_of_shards_make_the_same_bytes() {
+        let mut members = hashes(9, 40_000);
+        members.extend((0..3000).map(|i| KeyHash { hi: 5 << 60 | i, lo: 0 }));
+        for (arity, width) in [(3, 8), (4, 5)] {
+            let layout = Layout { width, shard_bits: 8, cells: 260, room: 0 };
+            let shape = BinaryFuseShape::checked(43_000, layout, 4, arity).unwrap();
+            crate::parts::tests::check::<BinaryFuse>(&shape, &members);
+            crate::parts::tests::check_hostile::<BinaryFuse>(&shape, &members);
         }
     }
 

@@ -39,10 +39,10 @@
 //! of the memory at v = 64, nothing below v = 11.
 
 use tamis_bits::lanes::window;
-use tamis_bits::{packed, prefetch};
+use tamis_bits::{Words, packed, prefetch};
 use tamis_format::{Reader, Writer};
 
-use super::common::retrieval::{Cells, Grid, Place, Retrieval};
+use super::common::retrieval::{Cells, Grid, Place, Retrieval, Shard};
 use crate::error::Error;
 use crate::gather::{Gathered, Gathering};
 use crate::hash::KeyHash;
@@ -50,6 +50,7 @@ use crate::limits::MAX_KEYS;
 #[cfg(not(feature = "std"))]
 use crate::math::Float;
 use crate::options::BuildOptions;
+use crate::parts::{BuildParts, sealed::SolveParts};
 use crate::settings::{Setting, Settings};
 use crate::shape::{Figures, Shape};
 use crate::source::{EntrySource, KeySource, read_entries, read_keys};
@@ -199,16 +200,6 @@ impl Bloomier {
         self.cells.listed()
     }
 
-    fn solve(
-        options: &BuildOptions<'_>,
-        shape: BloomierShape,
-        records: Gathered<2>,
-    ) -> Result<Self, Error> {
-        let (len, conflict) = (records.len(), "given two values");
-        let cells = Retrieval::solve(options, shape.grid, 0, records, conflict, &shape.cell)?;
-        Ok(Self { shape, cells, len })
-    }
-
     /// Returns the bit of the table at which the key's value starts, or `None` if the key is absent.
     #[inline(always)]
     fn value_at(&self, place: &Place) -> Option<u64> {
@@ -274,7 +265,7 @@ impl Build for Bloomier {
         let mut gathering = Gathering::new(options);
         read_keys(options, keys, |run| gathering.extend(run.iter().map(|key| [key.hi, 0])))?;
         let records = gathering.finish()?;
-        Self::solve(options, fit(records.len())?, records)
+        Self::solve_whole(options, fit(records.len())?, records)
     }
 }
 
@@ -292,9 +283,62 @@ impl BuildMap for Bloomier {
         let records = gathering.finish()?;
         let shape = fit(records.len(), width_of(largest))?;
         check_width(largest, shape.value_bits())?;
-        Self::solve(options, shape, records)
+        Self::solve_whole(options, shape, records)
     }
 }
+
+impl SolveParts for Bloomier {
+    type Records = Gathered<2>;
+    type Shard = Shard;
+
+    fn shard_bits(shape: &BloomierShape) -> u32 {
+        shape.grid.shard_bits()
+    }
+
+    fn table_words(shape: &BloomierShape) -> u64 {
+        shape.grid.words()
+    }
+
+    fn shard_words(shape: &BloomierShape) -> u64 {
+        shape.grid.shard_words()
+    }
+
+    fn solve_shards(
+        options: &BuildOptions<'_>,
+        shape: &BloomierShape,
+        _: u64,
+        records: Gathered<2>,
+        table: &mut [u64],
+    ) -> Result<Vec<Shard>, Error> {
+        let (grid, conflict) = (shape.grid, "given two values");
+        Retrieval::solve_shards(options, grid, 0, records, conflict, &shape.cell, table)
+    }
+
+    fn finish(
+        _: &BuildOptions<'_>,
+        shape: BloomierShape,
+        len: u64,
+        table: Words,
+        shards: Vec<Shard>,
+    ) -> Result<Self, Error> {
+        let cells = Retrieval::of_shards(shape.grid, table, shards)?;
+        Ok(Self { shape, cells, len })
+    }
+
+    fn encode_shard(_: &BloomierShape, shard: Shard) -> Vec<u64> {
+        shard.encode()
+    }
+
+    fn decode_shard(_: &BloomierShape, _: u64, words: &[u64]) -> Option<Shard> {
+        Shard::decode(words)
+    }
+
+    fn check_value(shape: &BloomierShape, value: u64) -> Result<(), Error> {
+        check_width(value, shape.value_bits())
+    }
+}
+
+impl BuildParts for Bloomier {}
 
 impl Map for Bloomier {
     #[inline]
@@ -391,6 +435,21 @@ mod tests {
 
     fn build(shape: BloomierShape, entries: &[(KeyHash, u64)]) -> Bloomier {
         Bloomier::build_map_with(&BuildOptions::new(), |_, _| Ok(shape), entries).unwrap()
+    }
+
+    /// Shards that are solved in parts, from keys and from entries.
+    #[test]
+    fn parts_of_shards_make_the_same_bytes() {
+        let all = entries(4, 20_000, 40);
+        let keys: Vec<KeyHash> = all.iter().map(|(key, _)| *key).collect();
+        let cell = Cell { check: 12, value_bits: 40 };
+        for shard_bits in [2, 8] {
+            let grid = Grid::sound(shard_bits, 24_001 >> shard_bits, 4, cell.widths()).unwrap();
+            let shape = BloomierShape { keys: 20_000, cell, grid };
+            crate::parts::tests::check::<Bloomier>(&shape, &keys);
+            crate::parts::tests::check_hostile::<Bloomier>(&shape, &keys);
+            crate::parts::tests::check_map::<Bloomier>(&shape, &all);
+        }
     }
 
     /// Eight shards, as a filter of millions of keys has, give the same results as one.

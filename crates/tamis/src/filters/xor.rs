@@ -29,17 +29,19 @@
 //! share a cache line with their count, and the stored cells have a fixed room that follows from the
 //! number of keys: eight standard deviations above what they take.
 
+use tamis_bits::Words;
 use tamis_bits::peel::Blocks;
 use tamis_format::{Reader, Writer};
 
-use super::common::peeled::{Layout, MAX_SHARD_BITS, Table, shards, width_for};
+use super::common::peeled::{Layout, MAX_SHARD_BITS, Shard, Table, shards, width_for};
 use crate::error::Error;
-use crate::gather::gather;
+use crate::gather::{Gathered, gather};
 use crate::hash::KeyHash;
 use crate::limits::MAX_KEYS;
 #[cfg(not(feature = "std"))]
 use crate::math::Float;
 use crate::options::BuildOptions;
+use crate::parts::{BuildParts, sealed::SolveParts};
 use crate::settings::{Setting, Settings};
 use crate::shape::{Figures, Shape};
 use crate::source::KeySource;
@@ -185,11 +187,57 @@ impl Build for Xor {
         keys: impl KeySource,
     ) -> Result<Self, Error> {
         let records = gather(options, keys)?;
-        let shape = fit(records.len())?;
-        let table = Table::solve(options, shape.layout, &shape.graph, records)?;
-        Ok(Self { shape, table })
+        Self::solve_whole(options, fit(records.len())?, records)
     }
 }
+
+impl SolveParts for Xor {
+    type Records = Gathered<1>;
+    type Shard = Shard;
+
+    fn shard_bits(shape: &XorShape) -> u32 {
+        shape.layout.shard_bits
+    }
+
+    fn table_words(shape: &XorShape) -> u64 {
+        shape.layout.words()
+    }
+
+    fn shard_words(shape: &XorShape) -> u64 {
+        shape.layout.shard_words()
+    }
+
+    fn solve_shards(
+        options: &BuildOptions<'_>,
+        shape: &XorShape,
+        _: u64,
+        records: Gathered<1>,
+        table: &mut [u64],
+    ) -> Result<Vec<Shard>, Error> {
+        Table::solve_shards(options, shape.layout, &shape.graph, records, table)
+    }
+
+    fn finish(
+        _: &BuildOptions<'_>,
+        shape: XorShape,
+        len: u64,
+        table: Words,
+        shards: Vec<Shard>,
+    ) -> Result<Self, Error> {
+        let table = Table::of_shards(shape.layout, table, shards, len)?;
+        Ok(Self { shape, table })
+    }
+
+    fn encode_shard(_: &XorShape, shard: Shard) -> Vec<u64> {
+        shard.encode()
+    }
+
+    fn decode_shard(_: &XorShape, _: u64, words: &[u64]) -> Option<Shard> {
+        Shard::decode(words)
+    }
+}
+
+impl BuildParts for Xor {}
 
 impl Persist for Xor {
     fn write<'a>(&'a self, to: &mut Writer<'a>) {
@@ -241,6 +289,19 @@ mod tests {
                     filter.validate().unwrap();
                 }
             }
+        }
+    }
+
+    /// Shards that are solved in parts.
+    #[test]
+    fn parts_of_shards_make_the_same_bytes() {
+        let hasher = KeyHasher::new(HashId::Fast, [3, 3]);
+        let members: Vec<KeyHash> = (0..40_000u64).map(|key| key.hash_with(&hasher)).collect();
+        for room in [0, 70] {
+            let layout = Layout { width: 9, shard_bits: 8, cells: 288, room };
+            let shape = XorShape::checked(40_000, layout).unwrap();
+            crate::parts::tests::check::<Xor>(&shape, &members);
+            crate::parts::tests::check_hostile::<Xor>(&shape, &members);
         }
     }
 

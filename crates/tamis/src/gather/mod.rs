@@ -36,6 +36,7 @@ mod arena;
 mod jobs;
 #[cfg(not(feature = "std"))]
 mod no_spill;
+mod range;
 mod sort;
 #[cfg(feature = "std")]
 mod spill;
@@ -56,6 +57,7 @@ use arena::{Arena, BLOCK};
 pub(crate) use jobs::run_jobs;
 #[cfg(not(feature = "std"))]
 use no_spill::Spill;
+pub use range::PartRange;
 use sort::{Sorter, append, reserve};
 #[cfg(feature = "std")]
 use spill::Spill;
@@ -135,7 +137,7 @@ impl<'m, const W: usize> Gathering<'m, W> {
         let mut sorted = take(sorter.sort(0, fill, || options.check(0, read))?);
         sorted.dedup();
         let buckets = vec![Tally::of(&sorted)];
-        Ok(Gathered { held: Held::Few(sorted), buckets, solver_bytes: peeling_bytes::<W>() })
+        Ok(Gathered::new(Held::Few(sorted), buckets))
     }
 }
 
@@ -225,17 +227,13 @@ impl<const W: usize> Many<W> {
         let mut buckets = vec![Tally::default(); BUCKETS];
         let Some(spill) = spill else {
             sort_blocks(options, &mut arena, placed.records, &mut buckets)?;
-            return Ok(Gathered {
-                held: Held::Blocks(arena),
-                buckets,
-                solver_bytes: peeling_bytes::<W>(),
-            });
+            return Ok(Gathered::new(Held::Blocks(arena), buckets));
         };
         drop(arena);
         if count_spilled(&spill, options, &mut buckets)? != placed {
             return Err(spill.damaged());
         }
-        Ok(Gathered { held: Held::Spilled(spill), buckets, solver_bytes: peeling_bytes::<W>() })
+        Ok(Gathered::new(Held::Spilled(spill), buckets))
     }
 }
 
@@ -341,12 +339,14 @@ impl Tally {
 
 /// Sorted, distinct records.
 #[derive(Debug)]
-pub(crate) struct Gathered<const W: usize> {
+pub struct Gathered<const W: usize> {
     held: Held<W>,
     /// The distinct records of each bucket.
     buckets: Vec<Tally>,
     /// Bytes that the solver takes per record of a shard.
     solver_bytes: u64,
+    /// All records lie in this range, and its shards are those to solve.
+    range: PartRange,
 }
 
 #[derive(Debug)]
@@ -360,6 +360,10 @@ enum Held<const W: usize> {
 }
 
 impl<const W: usize> Gathered<W> {
+    fn new(held: Held<W>, buckets: Vec<Tally>) -> Self {
+        Self { held, buckets, solver_bytes: peeling_bytes::<W>(), range: PartRange::ALL }
+    }
+
     /// Returns the number of records.
     pub(crate) fn len(&self) -> u64 {
         self.buckets.iter().map(|bucket| bucket.records).sum()
@@ -370,13 +374,29 @@ impl<const W: usize> Gathered<W> {
         Self { solver_bytes, ..self }
     }
 
+    /// Restricts the work to the shards of `range`, in which all records lie.
+    pub(crate) fn within(self, range: PartRange) -> Self {
+        Self { range, ..self }
+    }
+
+    /// Returns the numbers of the shards to solve, of `2^bits`.
+    pub(crate) fn shards(&self, bits: u32) -> Range<usize> {
+        self.range.shards(bits)
+    }
+
+    /// Returns the numbers of the buckets in the range.
+    fn range_buckets(&self) -> Range<usize> {
+        if self.buckets.len() == 1 { 0..1 } else { self.range.shards(BUCKET_BITS) }
+    }
+
     /// Returns the most threads that can share the work of `2^bits` shards.
     pub(crate) fn groups(&self, bits: u32) -> usize {
-        self.buckets.len().min(1 << bits)
+        self.range_buckets().len().min(self.shards(bits).len())
     }
 
     /// Splits the records into `2^bits` shards by their leading bits, and calls `solve` with each
-    /// shard and its equal part of `table`. Returns what `solve` returns, in the order of the shards.
+    /// shard of the range and its equal part of `table`. Returns what `solve` returns, in the order of
+    /// the shards.
     ///
     /// A thread takes one *group* at a time: the shards of a bucket, or the buckets of a shard,
     /// whichever is more.
@@ -411,13 +431,13 @@ impl<const W: usize> Gathered<W> {
         table: &mut [u64],
         solve: impl Fn(usize, &[Record<W>], &mut [u64]) -> Result<T, Error> + MaybeSync,
     ) -> Result<Vec<T>, Error> {
-        let (shards, all) = (1usize << bits, self.len());
-        let groups = self.groups(bits);
-        let (group_shards, group_buckets) = (shards / groups, self.buckets.len() / groups);
+        let (shards, all) = (self.shards(bits), self.len());
+        let (groups, in_range) = (self.groups(bits), self.range_buckets());
+        let (group_shards, group_buckets) = (shards.len() / groups, in_range.len() / groups);
         let threads = self.prepare(options, groups, group_shards, bytes, bytes_per_thread)?;
 
-        let part = table.len() / shards;
-        let mut results: Vec<Option<T>> = (0..shards).map(|_| None).collect();
+        let part = table.len() / shards.len();
+        let mut results: Vec<Option<T>> = shards.clone().map(|_| None).collect();
         let mut rest = table;
         let jobs = results.chunks_mut(group_shards).enumerate().map(|(group, results)| {
             let (cells, more) = take(&mut rest).split_at_mut(part * group_shards);
@@ -427,11 +447,13 @@ impl<const W: usize> Gathered<W> {
         let blocks = if let Held::Blocks(arena) = &self.held { arena.buckets() } else { vec![] };
         let placed = AtomicU64::new(0);
         run_jobs(threads, jobs, |sorter: &mut Sorter<W>, (group, mut cells, results)| {
-            let buckets = group * group_buckets..(group + 1) * group_buckets;
+            let first = in_range.start + group * group_buckets;
+            let buckets = first..first + group_buckets;
             let check = || options.check(placed.load(Ordering::Relaxed), all);
             check()?;
-            let mut records = self.load(&blocks, buckets, groups.ilog2(), sorter, check)?;
-            for (shard, result) in (group * group_shards..).zip(results) {
+            let known = self.range.bits() + groups.ilog2();
+            let mut records = self.load(&blocks, buckets, known, sorter, check)?;
+            for (shard, result) in (shards.start + group * group_shards..).zip(results) {
                 let end = match bits {
                     0 => records.len(),
                     _ => records.partition_point(|r| r[0] >> (64 - bits) <= shard as u64),
@@ -461,7 +483,9 @@ impl<const W: usize> Gathered<W> {
     ) -> Result<usize, Error> {
         let size = size_of::<Record<W>>() as u64;
         let of_group = |buckets: &[Tally]| buckets.iter().map(|bucket| bucket.records).sum();
-        let groups_of = self.buckets.chunks(self.buckets.len() / groups);
+        let in_range = self.range_buckets();
+        let width = in_range.len() / groups;
+        let groups_of = self.buckets[in_range.clone()].chunks(width);
         let largest: u64 = groups_of.map(of_group).max().unwrap_or(0);
         let solving = self.solver_bytes * largest.div_ceil(group_shards as u64) + bytes_per_thread;
         if let Held::Blocks(arena) = &mut self.held {
@@ -483,8 +507,7 @@ impl<const W: usize> Gathered<W> {
         }
         match &self.held {
             Held::Spilled(spill) => {
-                let width = BUCKETS / groups;
-                let raw = (0..groups).map(|group| spill.len(group * width..(group + 1) * width));
+                let raw = in_range.step_by(width).map(|first| spill.len(first..first + width));
                 let bytes = 2 * size * raw.max().unwrap_or(0) + solving;
                 threads_within(options, table, bytes.max(LEAST_MEMORY.saturating_sub(table)))
             }

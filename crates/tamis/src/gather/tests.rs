@@ -93,6 +93,40 @@ fn a_memory_limit_does_not_change_the_result() {
     assert!(check(&tight, &values, 7) == check(&BuildOptions::new(), &values, 7));
 }
 
+/// The shards of a range are the same as when all are solved, however the records are held.
+#[test]
+fn ranges_have_their_own_shards() {
+    let all: Vec<_> = (0..900_000).map(|n| [mix(n / 2)]).collect();
+    let free = BuildOptions::new().threads(2);
+    let tight = free.clone().max_memory(16 << 20, temp_dir());
+    for (len, options) in [(1000, &free), (900_000, &free), (900_000, &tight)] {
+        let records = &all[..len];
+        for bits in [8, 10] {
+            let (expected, _) = check(&free, records, bits);
+            for (index, parts) in [(0, 1), (1, 2), (5, 8), (255, 256)] {
+                let range = PartRange::new(index, parts).unwrap();
+                let shards = range.shards(bits);
+                let own = || records.iter().filter(|record| range.contains_digest(record[0]));
+                let mut gathering = Gathering::new(options);
+                // Each record several times, so that the smallest range fills its bucket as well.
+                for _ in 0..parts {
+                    let own: Vec<_> = own().copied().collect();
+                    gathering.extend(own.into_iter()).unwrap();
+                }
+                let gathered = gathering.finish().unwrap().within(range);
+                let mut table = vec![0; shards.len()];
+                let copy = |shard: usize, records: &[Record<1>], cells: &mut [u64]| {
+                    cells[0] = shard as u64;
+                    Ok(records.to_vec())
+                };
+                let solved = gathered.solve(options, bits, &mut table, copy).unwrap();
+                assert!(solved == expected[shards.clone()], "{len} {bits} {range:?}");
+                assert!(table.iter().copied().eq(shards.map(|shard| shard as u64)));
+            }
+        }
+    }
+}
+
 #[test]
 fn the_memory_limit_error_states_what_is_needed() {
     let records: Vec<_> = (0..3_000_000).map(|n| [mix(n)]).collect();

@@ -74,7 +74,7 @@ impl Layout {
     }
 
     /// Returns the words of a shard.
-    fn shard_words(&self) -> u64 {
+    pub(in crate::filters) fn shard_words(&self) -> u64 {
         match self.compressed() {
             Some(cells) => cells.words() as u64,
             None => (self.cells * u64::from(self.width)).div_ceil(64),
@@ -366,6 +366,27 @@ enum FastBytes {
     No,
 }
 
+/// A solved shard, except for its cells.
+pub struct Shard {
+    /// Its multiplier.
+    seed: u64,
+    /// The digests that its cells reject.
+    rejected: Vec<u64>,
+}
+
+impl Shard {
+    /// Returns the shard as words.
+    pub(in crate::filters) fn encode(&self) -> Vec<u64> {
+        [&[self.seed], &self.rejected[..]].concat()
+    }
+
+    /// Returns the shard of these words.
+    pub(in crate::filters) fn decode(words: &[u64]) -> Option<Self> {
+        let (seed, rejected) = words.split_first()?;
+        Some(Self { seed: *seed, rejected: rejected.to_vec() })
+    }
+}
+
 /// A filled table.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::filters) struct Table {
@@ -397,12 +418,24 @@ impl Table {
     ) -> Result<Self, Error> {
         let len = records.len();
         let mut words = Words::zeroed(usize_words(layout.words())?)?;
-        let mut seeds = Words::zeroed(usize_words(layout.shards())?)?;
+        let cells = &mut words.to_mut()[..usize_words(layout.shard_words() * layout.shards())?];
+        let shards = Self::solve_shards(options, layout, graph, records, cells)?;
+        Self::of_shards(layout, words, shards, len)
+    }
+
+    /// Fills the cells of the shards in the range of `records`.
+    pub(in crate::filters) fn solve_shards<const K: usize>(
+        options: &BuildOptions<'_>,
+        layout: Layout,
+        graph: &(impl Graph<K> + Sync),
+        records: Gathered<1>,
+        cells: &mut [u64],
+    ) -> Result<Vec<Shard>, Error> {
+        let len = records.len();
         // Peelers are reused, because fresh pages cost as much as the peeling.
         let peelers = Mutex::new(Vec::new());
-        let cells = &mut words.to_mut()[..usize_words(layout.shard_words() * layout.shards())?];
         let check = || options.check(0, len);
-        let solved = records.solve(options, layout.shard_bits, cells, |_, records, part| {
+        records.solve(options, layout.shard_bits, cells, |_, records, part| {
             let idle = peelers.lock().expect("no panic").pop();
             let mut peeler = idle.unwrap_or_else(Peeler::new);
             let solved = with_cells!(layout, cells => {
@@ -410,11 +443,21 @@ impl Table {
             });
             peelers.lock().expect("no panic").push(peeler);
             solved
-        })?;
+        })
+    }
+
+    /// Makes the table of `len` members from all shards and their cells.
+    pub(in crate::filters) fn of_shards(
+        layout: Layout,
+        words: Words,
+        shards: Vec<Shard>,
+        len: u64,
+    ) -> Result<Self, Error> {
+        let mut seeds = Words::zeroed(usize_words(layout.shards())?)?;
         let mut extra = Vec::new();
-        for (seed, (multiplier, rejected)) in seeds.to_mut().iter_mut().zip(solved) {
-            *seed = multiplier;
-            extra.extend(rejected);
+        for (seed, shard) in seeds.to_mut().iter_mut().zip(shards) {
+            *seed = shard.seed;
+            extra.extend(shard.rejected);
         }
         Ok(Self::new(layout, words, seeds, Words::copy_of(&extra)?, len))
     }
@@ -599,7 +642,7 @@ pub(in crate::filters) fn attempts(records: usize, cells: usize) -> u64 {
     if records > cells { 1 } else { ((1 << 24) / (records as u64 + 1)).clamp(24, 255) }
 }
 
-/// Fills the cells of one shard. Returns its multiplier, and the digests that it rejects.
+/// Fills the cells of one shard.
 fn solve_shard<const K: usize>(
     peeler: &mut Peeler<1>,
     graph: &impl Graph<K>,
@@ -607,7 +650,7 @@ fn solve_shard<const K: usize>(
     records: &[Record<1>],
     part: &mut [u64],
     check: impl Fn() -> Result<(), Error>,
-) -> Result<(u64, Vec<u64>), Error> {
+) -> Result<Shard, Error> {
     let (mut seed, mut seeded) = (multiplier(0), *graph);
     for number in 0..attempts(records.len(), graph.cells()) {
         check()?;
@@ -644,5 +687,5 @@ fn solve_shard<const K: usize>(
             cells.truncate(sum) != 0
         }));
     }
-    Ok((seed, rejected))
+    Ok(Shard { seed, rejected })
 }

@@ -94,18 +94,23 @@ impl Grid {
         [self.shard_bits.into(), self.cells, self.segment.into()]
     }
 
+    /// Returns the binary logarithm of the number of shards.
+    pub(in crate::filters) fn shard_bits(&self) -> u32 {
+        self.shard_bits
+    }
+
     fn shards(&self) -> u64 {
         1 << self.shard_bits
     }
 
     /// Returns the words of a shard.
-    fn shard_words(&self) -> u64 {
+    pub(in crate::filters) fn shard_words(&self) -> u64 {
         self.words[0] + self.words[1]
     }
 
     /// Returns the words of the table. Codes are read as a word that starts at their first byte, so
     /// there is one more word at the end.
-    fn words(&self) -> u64 {
+    pub(in crate::filters) fn words(&self) -> u64 {
         (self.shard_words() << self.shard_bits) + 1
     }
 
@@ -156,6 +161,28 @@ pub(in crate::filters) trait Cells: Sync {
     fn holds(&self, grid: &Grid, part: &[u64], place: &Place, value: u64) -> bool;
 }
 
+/// A solved shard, except for its words of the table.
+pub struct Shard {
+    /// Its multiplier.
+    seed: u64,
+    /// The records without a cell.
+    unplaced: Vec<Record<2>>,
+}
+
+impl Shard {
+    /// Returns the shard as words.
+    pub(in crate::filters) fn encode(&self) -> Vec<u64> {
+        [&[self.seed], self.unplaced.as_flattened()].concat()
+    }
+
+    /// Returns the shard of these words.
+    pub(in crate::filters) fn decode(words: &[u64]) -> Option<Self> {
+        let (seed, rest) = words.split_first()?;
+        let (unplaced, odd) = rest.as_chunks();
+        odd.is_empty().then(|| Self { seed: *seed, unplaced: unplaced.to_vec() })
+    }
+}
+
 /// A filled table.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::filters) struct Retrieval {
@@ -181,12 +208,26 @@ impl Retrieval {
         cells: &impl Cells,
     ) -> Result<Self, Error> {
         let mut table = Words::zeroed(usize_words(grid.words())?)?;
-        let (_, shards) = table.to_mut().split_last_mut().expect("at least one word");
+        let (_, words) = table.to_mut().split_last_mut().expect("at least one word");
+        let shards = Self::solve_shards(options, grid, from, records, conflict, cells, words)?;
+        Self::of_shards(grid, table, shards)
+    }
+
+    /// Does the same for the shards in the range of `records`, whose words are `table`.
+    pub(in crate::filters) fn solve_shards(
+        options: &BuildOptions<'_>,
+        grid: Grid,
+        from: u64,
+        records: Gathered<2>,
+        conflict: &'static str,
+        cells: &impl Cells,
+        table: &mut [u64],
+    ) -> Result<Vec<Shard>, Error> {
         // Peelers are reused, because fresh pages cost as much as the peeling.
         let peelers = Mutex::new(Vec::new());
         let len = records.len();
         let check = || options.check(0, len);
-        let solved = records.solve(options, grid.shard_bits, shards, |_, records, part| {
+        records.solve(options, grid.shard_bits, table, |_, records, part| {
             if let Some([record, _]) = records.array_windows().find(|[a, b]| a[0] == b[0]) {
                 return Err(Error::Conflict { digest: record[0], what: conflict });
             }
@@ -195,8 +236,17 @@ impl Retrieval {
             let solved = solve_shard(&mut peeler, &grid, from, records, part, cells, check);
             peelers.lock().expect("no panic").push(peeler);
             solved
-        })?;
-        let (seeds, unplaced): (Vec<_>, Vec<_>) = solved.into_iter().unzip();
+        })
+    }
+
+    /// Makes the table from all shards and their words.
+    pub(in crate::filters) fn of_shards(
+        grid: Grid,
+        table: Words,
+        shards: Vec<Shard>,
+    ) -> Result<Self, Error> {
+        let shards = shards.into_iter().map(|Shard { seed, unplaced }| (seed, unplaced));
+        let (seeds, unplaced): (Vec<_>, Vec<_>) = shards.unzip();
         let extra = Words::copy_of(unplaced.concat().as_flattened())?;
         Ok(Self::new(grid, table, Words::copy_of(&seeds)?, extra))
     }
@@ -320,7 +370,7 @@ impl Retrieval {
     }
 }
 
-/// Fills the cells of one shard. Returns its multiplier, and the records without a cell.
+/// Fills the cells of one shard.
 fn solve_shard(
     peeler: &mut Peeler<2>,
     grid: &Grid,
@@ -329,7 +379,7 @@ fn solve_shard(
     part: &mut [u64],
     cells: &impl Cells,
     check: impl Fn() -> Result<(), Error>,
-) -> Result<(u64, Vec<Record<2>>), Error> {
+) -> Result<Shard, Error> {
     let (mut seed, mut seeded, mut peeled) = (multiplier(from), *grid, 0);
     for number in 0..attempts(records.len(), grid.graph.cells()) {
         check()?;
@@ -365,5 +415,5 @@ fn solve_shard(
                 || !cells.holds(&grid, part, &grid.place(seed, 0, digest), value)
         }));
     }
-    Ok((seed, unplaced))
+    Ok(Shard { seed, unplaced })
 }

@@ -11,6 +11,7 @@ use core::ops::DerefMut;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use tamis_bits::range::mix;
+use tamis_bits::set;
 use tamis_ksat::{Formula, GaveUp, Lean, Outcome, Settings, Watch, Why};
 
 use super::clause::{Block, clause, holds, salt};
@@ -38,7 +39,7 @@ const BYTES_PER_LITERAL: u64 = 30;
 
 /// A solved block.
 #[derive(Debug)]
-pub(super) struct Solved {
+pub struct Solved {
     vars: u64,
     seed: u64,
     /// The packed entries, and one more word.
@@ -54,6 +55,32 @@ impl Solved {
 
     pub(super) fn seed(&self) -> u64 {
         self.seed
+    }
+
+    /// Returns the words of a block with `vars` variables.
+    fn words(shape: &SatShape, vars: u64) -> u64 {
+        if vars == 0 { 0 } else { ((vars + 1) * shape.planes).div_ceil(64) + 1 }
+    }
+
+    /// Returns the block as words.
+    pub(super) fn encode(self, shape: &SatShape) -> Vec<u64> {
+        let Self { vars, seed, words, rejected } = self;
+        debug_assert_eq!(words.len() as u64, Self::words(shape, vars));
+        [vec![vars, seed], words, rejected].concat()
+    }
+
+    /// Returns the block of these words, if its entries can be stored.
+    pub(super) fn decode(shape: &SatShape, words: &[u64]) -> Option<Self> {
+        let ([vars, seed], rest) = words.split_first_chunk()?;
+        let vars = *vars;
+        let has_vars = shape.construction.least(shape.k)..=tamis_ksat::MAX_VARS.into();
+        if vars != 0 && !has_vars.contains(&vars) || *seed >= SEEDS {
+            return None;
+        }
+        let words = usize::try_from(Self::words(shape, vars)).ok()?;
+        let (words, rejected) = rest.split_at_checked(words)?;
+        let solved = Self { vars, seed: *seed, words: words.to_vec(), rejected: rejected.to_vec() };
+        set::ends_at(words, solved.entries() * shape.planes).then_some(solved)
     }
 
     /// Returns the digests that no seed placed.
@@ -81,29 +108,30 @@ struct Plane {
     retried: bool,
 }
 
-/// Solves all blocks. `table` only counts towards the memory limit.
+/// Solves the blocks in the range of `records`, which are some of `total` records.
 pub(super) fn solve(
     options: &BuildOptions<'_>,
     shape: &SatShape,
-    gathered: Gathered<1>,
-    table: &mut [u64],
+    total: u64,
+    records: Gathered<1>,
 ) -> Result<Vec<Solved>, Error> {
-    let len = gathered.len();
+    let (len, blocks) = (records.len(), records.shards(shape.block_bits).len() as u64);
     // Threads solve several blocks at a time, or the planes of one block if there are too few blocks.
-    let outer = options.thread_count().min(gathered.groups(shape.block_bits));
-    let search = SearchProgress { options, shape, len, done: Mutex::default() };
+    let outer = options.thread_count().min(records.groups(shape.block_bits));
+    let search = SearchProgress { options, shape, blocks, len, done: Mutex::default() };
     let threads = options.thread_count() / outer;
     // One formula per plane that is being solved, and the entries until all blocks are solved.
     let formulas = BYTES_PER_LITERAL * u64::from(shape.k) * threads as u64;
-    let entries = (shape.planes * shape.entries).div_ceil(8) / len + 1;
-    gathered.with_solver_bytes(formulas + entries).solve(
+    let entries = (shape.planes * shape.entries).div_ceil(8) / total.max(1) + 1;
+    records.with_solver_bytes(formulas + entries).solve_shards(
         &options.without_progress(),
         shape.block_bits,
-        table,
-        |number, records, _| {
+        // A part takes as much less than the whole table.
+        [8 * shape.words() / ((1 << shape.block_bits) / blocks), 0],
+        |number, records| {
             let number = number as u64;
             let solver = BlockSolver { shape, records, number, threads, search: &search };
-            solver.solve(len)
+            solver.solve(total)
         },
     )
 }
@@ -112,6 +140,8 @@ pub(super) fn solve(
 struct SearchProgress<'a> {
     options: &'a BuildOptions<'a>,
     shape: &'a SatShape,
+    /// The number of blocks to solve, and of their keys.
+    blocks: u64,
     len: u64,
     done: Mutex<Done>,
 }
@@ -144,7 +174,7 @@ impl SearchProgress<'_> {
         let shape = SatShape { entries: self.shape.entries + done.more, ..self.shape.clone() };
         let search = Search {
             solved: done.planes,
-            formulas: shape.planes << shape.block_bits,
+            formulas: shape.planes * self.blocks,
             reseeds: done.reseeds,
             efficiency: shape.efficiency(),
         };
@@ -178,13 +208,13 @@ struct BlockSolver<'a> {
 }
 
 impl BlockSolver<'_> {
-    fn solve(&self, len: u64) -> Result<Solved, Error> {
+    fn solve(&self, total: u64) -> Result<Solved, Error> {
         let keys = self.records.len() as u64;
         if keys == 0 {
             self.search.add(|done| done.planes += self.shape.planes);
             return Ok(Solved { vars: 0, seed: 0, words: Vec::new(), rejected: Vec::new() });
         }
-        let share = (u128::from(self.shape.entries) * u128::from(keys) / u128::from(len)) as u64;
+        let share = (u128::from(self.shape.entries) * u128::from(keys) / u128::from(total)) as u64;
         let mut vars = share.saturating_sub(1).max(self.shape.construction.least(self.shape.k));
         // Planes that were reported: a block that starts again does not report them twice.
         let reported = AtomicUsize::new(0);

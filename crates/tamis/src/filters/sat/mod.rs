@@ -65,12 +65,13 @@ use tamis_format::{Name, Reader, Writer};
 
 use super::common::usize_words;
 use crate::error::Error;
-use crate::gather::gather;
+use crate::gather::{Gathered, gather};
 use crate::hash::KeyHash;
 use crate::limits::MAX_KEYS;
 #[cfg(not(feature = "std"))]
 use crate::math::Float;
 use crate::options::BuildOptions;
+use crate::parts::{BuildParts, sealed::SolveParts};
 use crate::settings::{Setting, Settings};
 use crate::shape::{Figures, Shape};
 use crate::source::KeySource;
@@ -422,30 +423,61 @@ impl Build for Sat {
         fit: impl FnOnce(u64) -> Result<SatShape, Error>,
         keys: impl KeySource,
     ) -> Result<Self, Error> {
-        let gathered = gather(options, keys)?;
-        let len = gathered.len();
-        let mut shape = fit(len)?;
+        let records = gather(options, keys)?;
+        Self::solve_whole(options, fit(records.len())?, records)
+    }
+}
+
+impl SolveParts for Sat {
+    type Records = Gathered<1>;
+    type Shard = build::Solved;
+
+    fn shard_bits(shape: &SatShape) -> u32 {
+        shape.block_bits
+    }
+
+    fn table_words(shape: &SatShape) -> u64 {
+        shape.words()
+    }
+
+    /// Returns 0: where a block begins is known once all are solved.
+    fn shard_words(_: &SatShape) -> u64 {
+        0
+    }
+
+    fn solve_shards(
+        options: &BuildOptions<'_>,
+        shape: &SatShape,
+        total: u64,
+        records: Gathered<1>,
+        _: &mut [u64],
+    ) -> Result<Vec<build::Solved>, Error> {
+        build::solve(options, shape, total, records)
+    }
+
+    fn finish(
+        options: &BuildOptions<'_>,
+        mut shape: SatShape,
+        len: u64,
+        mut table: Words,
+        blocks: Vec<build::Solved>,
+    ) -> Result<Self, Error> {
         shape.passed = 0;
-        let mut table = Words::zeroed(usize_words(shape.words())?)?;
-        let mut extra = Vec::new();
-        if len > 0 {
-            let blocks = build::solve(options, &shape, gathered, table.to_mut())?;
-            let needed = blocks.iter().map(build::Solved::entries).sum();
-            if needed > shape.entries {
-                shape.entries = needed;
-                table = Words::zeroed(usize_words(shape.words())?)?;
-            }
-            let (directory, entries) = table.to_mut().split_at_mut(shape.directory() as usize);
-            let mut start = 0;
-            for (word, block) in directory.iter_mut().zip(&blocks) {
-                options.check(len, len)?;
-                *word = block.seed() << 48 | start;
-                block.store(shape.planes, start, entries);
-                start += block.entries();
-            }
-            directory[blocks.len()] = start;
-            extra = blocks.into_iter().flat_map(build::Solved::into_rejected).collect();
+        let needed = blocks.iter().map(build::Solved::entries).sum();
+        if needed > shape.entries {
+            shape.entries = needed;
+            table = Words::zeroed(usize_words(shape.words())?)?;
         }
+        let (directory, entries) = table.to_mut().split_at_mut(shape.directory() as usize);
+        let mut start = 0;
+        for (word, block) in directory.iter_mut().zip(&blocks) {
+            options.check(len, len)?;
+            *word = block.seed() << 48 | start;
+            block.store(shape.planes, start, entries);
+            start += block.entries();
+        }
+        directory[blocks.len()] = start;
+        let extra: Vec<_> = blocks.into_iter().flat_map(build::Solved::into_rejected).collect();
         let mut filter = Self::new(shape, len, table, Words::copy_of(&extra)?);
         if len > 0 && !filter.shape.construction.is_exact() {
             let mut passed = 0;
@@ -458,7 +490,17 @@ impl Build for Sat {
         }
         Ok(filter)
     }
+
+    fn encode_shard(shape: &SatShape, shard: build::Solved) -> Vec<u64> {
+        shard.encode(shape)
+    }
+
+    fn decode_shard(shape: &SatShape, _: u64, words: &[u64]) -> Option<build::Solved> {
+        build::Solved::decode(shape, words)
+    }
 }
+
+impl BuildParts for Sat {}
 
 impl Persist for Sat {
     fn write<'a>(&'a self, to: &mut Writer<'a>) {

@@ -45,21 +45,23 @@
 //! the sizes of all layers follow from the number of keys; the last layer has seeds and, if needed, the
 //! list.
 
+mod build;
+
 use alloc::vec;
 use alloc::vec::Vec;
 
-use tamis_bits::gf2::band::{self, BAND, Band, Question, Row};
+use tamis_bits::gf2::band::{self, BAND, Question};
 use tamis_bits::{LINE_WORDS, Words, lines, packed, prefetch, range};
 use tamis_format::{Name, Reader, Writer};
 
-use super::common::usize_words;
 use crate::error::Error;
-use crate::gather::{Gathering, Record, gather};
+use crate::gather::gather;
 use crate::hash::KeyHash;
 use crate::limits::MAX_KEYS;
 #[cfg(not(feature = "std"))]
 use crate::math::Float;
 use crate::options::BuildOptions;
+use crate::parts::sealed::SolveParts;
 use crate::settings::{Setting, Settings};
 use crate::shape::{Figures, Shape};
 use crate::source::KeySource;
@@ -91,8 +93,6 @@ const MAX_BLOCKS: u64 = 1 << 44;
 const MAX_SHARD_BITS: u32 = 32;
 /// Keys of a batch whose slots are prefetched while the batch before it is evaluated.
 const BATCH: usize = 32;
-/// Rows of the last layer that are inserted between two checks.
-const CHECKED: usize = 1 << 16;
 
 /// What happens to rows that conflict with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -426,177 +426,9 @@ impl Build for Ribbon {
         fit: impl FnOnce(u64) -> Result<RibbonShape, Error>,
         keys: impl KeySource,
     ) -> Result<Self, Error> {
-        let mut gathered = gather(options, keys)?;
-        let len = gathered.len();
-        let shape = fit(len)?;
-        let mut table = Words::zeroed(usize_words(shape.words())?)?;
-        let mut cuts = Words::zeroed(usize_words(shape.cut_words())?)?;
-        // Progress is reported for the first layer, which has nearly all keys.
-        let silent = options.without_progress();
-        let mut rest = table.to_mut();
-        let mut bucket = 0;
-        for layer in &shape.layers[..shape.last] {
-            let options = if bucket == 0 { options } else { &silent };
-            let words = layer.all_slots() / BLOCK * u64::from(shape.width);
-            let (part, more) = rest.split_at_mut(words as usize);
-            rest = more;
-            let fill = |_, records: &[_], part: &mut [_]| fill(&shape, layer, records, part);
-            let filled = gathered.solve(options, layer.bits, part, fill)?;
-            let mut next = Gathering::new(&silent);
-            for (cut, bumped) in filled {
-                options.check(len, len)?;
-                for cut in cut {
-                    packed::set(cuts.to_mut(), CUT_BITS, bucket, cut.into());
-                    bucket += 1;
-                }
-                next.extend(bumped.into_iter().map(|[digest]| [remix(digest, 0)]))?;
-            }
-            gathered = next.finish()?;
-        }
-        let options = if shape.last == 0 { options } else { &silent };
-        let last = shape.last();
-        let (seed, overflow) = match shape.form {
-            Form::Bumped => {
-                let check = || options.check(0, len);
-                let solve = |_, records: &[_], part: &mut [_]| {
-                    solve_last(&shape, last, records, part, check)
-                };
-                gathered.solve(options, last.bits, rest, solve)?.swap_remove(0)
-            }
-            Form::Homogeneous => {
-                gathered.solve(options, last.bits, rest, |shard, records, part| {
-                    solve_homogeneous(&shape, last, shard as u64, records, part)
-                })?;
-                (0, Vec::new())
-            }
-        };
-        let overflow = Words::copy_of(&overflow)?;
-        Ok(Self { shape, len, seed, table, cuts, overflow })
+        let records = gather(options, keys)?;
+        Self::solve_whole(options, fit(records.len())?, records)
     }
-}
-
-/// Fills one shard of a layer with cuts. Returns the cut of each bucket, by number, and the records
-/// that start before them.
-fn fill(
-    shape: &RibbonShape,
-    layer: &Layer,
-    records: &[Record<1>],
-    part: &mut [u64],
-) -> Result<(Vec<u8>, Vec<Record<1>>), Error> {
-    let mut band = Band::new(layer.slots as usize)?;
-    let mut cuts = Vec::with_capacity((layer.slots / BUCKET) as usize);
-    let (mut kept, mut bumped) = (Vec::new(), Vec::new());
-    // The slots taken by rows of this bucket, each with the start of its key in the bucket.
-    let mut taken = Vec::new();
-    let mut rest = records;
-    for bucket in 0..layer.slots / BUCKET {
-        let first = bucket * BUCKET;
-        let start = |record: &Record<1>| layer.start_in_shard(record[0]);
-        let len = rest.iter().take_while(|record| start(record) < first + BUCKET).count();
-        let (here, more) = rest.split_at(len);
-        rest = more;
-        taken.clear();
-        let mut cut = 0;
-        for record in here.iter().rev() {
-            let start = start(record) - first;
-            match insert(&mut band, shape, layer, record[0]) {
-                Row::Placed(slot) => taken.push((start, slot)),
-                Row::Implied => {}
-                Row::Clash => {
-                    cut = CUT.iter().position(|cut| *cut > start).expect("the last cut is the end");
-                    while let Some((_, slot)) = taken.pop_if(|(start, _)| *start < CUT[cut]) {
-                        band.remove(slot);
-                    }
-                    break;
-                }
-            }
-        }
-        let (before, after) =
-            here.split_at(here.partition_point(|record| start(record) < first + CUT[cut]));
-        bumped.extend_from_slice(before);
-        kept.extend_from_slice(after);
-        cuts.push(cut as u8);
-    }
-    band.solve(shape.width, |_| 0, part);
-    assert_solved(shape, layer, &kept, part);
-    Ok((cuts, bumped))
-}
-
-/// Solves the last layer. Returns the seed number, and the digests that could not be placed.
-fn solve_last(
-    shape: &RibbonShape,
-    layer: &Layer,
-    records: &[Record<1>],
-    part: &mut [u64],
-    check: impl Fn() -> Result<(), Error>,
-) -> Result<(u64, Vec<u64>), Error> {
-    let mut band = Band::new(layer.slots as usize)?;
-    let mut mixed = Vec::with_capacity(records.len());
-    let mut conflicts = |seed: u64| {
-        band.clear();
-        mixed.clear();
-        mixed.extend(records.iter().map(|[digest]| remix(*digest, seed)));
-        // Sorted rows meet few others on their way.
-        mixed.sort_unstable();
-        let mut count = 0;
-        for digests in mixed.chunks(CHECKED) {
-            check()?;
-            let clash = |digest: &&u64| insert(&mut band, shape, layer, **digest) == Row::Clash;
-            count += digests.iter().filter(clash).count();
-        }
-        Ok::<_, Error>(count)
-    };
-    // More rows than slots fit only if many are implied, which is not worth a search.
-    let seeds = if records.len() as u64 <= layer.slots { SEEDS } else { 0 };
-    let mut seed = 0;
-    while seed < seeds && conflicts(seed)? > 0 {
-        seed += 1;
-    }
-    if seed == seeds {
-        seed = 0;
-        conflicts(seed)?;
-    }
-    band.solve(shape.width, |_| 0, part);
-    let unplaced = records.iter().map(|[digest]| *digest);
-    let unplaced = unplaced.filter(|digest| !holds(shape, layer, remix(*digest, seed), part));
-    Ok((seed, unplaced.collect()))
-}
-
-/// Solves one shard of the homogeneous form. Zeros would satisfy every row, also that of every
-/// non-member, so the free slots are random.
-fn solve_homogeneous(
-    shape: &RibbonShape,
-    layer: &Layer,
-    shard: u64,
-    records: &[Record<1>],
-    part: &mut [u64],
-) -> Result<(), Error> {
-    let mut band = Band::new(layer.slots as usize)?;
-    for [digest] in records {
-        insert(&mut band, shape, layer, *digest);
-    }
-    let first = shard * layer.slots;
-    band.solve(shape.width, |slot| range::mix(!(first + slot as u64)), part);
-    assert_solved(shape, layer, records, part);
-    Ok(())
-}
-
-fn insert(band: &mut Band, shape: &RibbonShape, layer: &Layer, digest: u64) -> Row {
-    let (coefficients, fp) = row(digest, shape);
-    band.insert(layer.start_in_shard(digest) as usize, coefficients, fp)
-}
-
-/// Returns whether a shard satisfies the equation of a digest.
-fn holds(shape: &RibbonShape, layer: &Layer, digest: u64, part: &[u64]) -> bool {
-    let (coefficients, value) = row(digest, shape);
-    let slots = [layer.start_in_shard(digest)];
-    band::holds(part, shape.width, Question { slots, coefficients: [coefficients], value })
-}
-
-/// Looks up every placed record of a shard, so that no bug can cause a false negative.
-fn assert_solved(shape: &RibbonShape, layer: &Layer, records: &[Record<1>], part: &[u64]) {
-    let solved = records.iter().all(|[digest]| holds(shape, layer, *digest, part));
-    assert!(solved, "the solution violates a row");
 }
 
 impl Persist for Ribbon {
@@ -664,7 +496,9 @@ impl Persist for Ribbon {
 
 #[cfg(test)]
 mod tests {
+    use super::build::{Shard, fill};
     use super::*;
+    use crate::gather::Record;
     use crate::hash::{HashId, Key, KeyHasher};
 
     fn hashes(seed: u64, keys: core::ops::Range<u64>) -> Vec<KeyHash> {
@@ -722,7 +556,7 @@ mod tests {
         records.sort_unstable();
         let half = records.partition_point(|[digest]| digest >> 63 == 0);
         let mut part = vec![0; (layer.slots / BLOCK * 16) as usize];
-        let (cuts, bumped) = fill(&shape, layer, &records[..half], &mut part).unwrap();
+        let Shard { cuts, left, .. } = fill(&shape, layer, &records[..half], &mut part).unwrap();
         assert_eq!(cuts.len() as u64, layer.slots / BUCKET);
         assert!((0..3).all(|cut| cuts.contains(&cut)), "all cuts are used");
         let mut expected = records[..half].to_vec();
@@ -730,8 +564,8 @@ mod tests {
             let start = layer.start_in_shard(*digest);
             start % BUCKET < CUT[usize::from(cuts[(start / BUCKET) as usize])]
         });
-        assert_eq!(bumped, expected);
-        let free = layer.slots - (half - bumped.len()) as u64;
+        assert_eq!(left, expected.as_flattened());
+        let free = layer.slots - (half - left.len()) as u64;
         assert!(free < layer.slots / 1000, "{free} slots are free");
     }
 

@@ -38,21 +38,23 @@
 //! block, and one at its very end, so that all slots are used equally often; blocks are as large as
 //! their keys require and are packed without gaps; all bits of a slot share one system.
 
+mod build;
+
 use alloc::vec::Vec;
 
 use tamis_bits::gf2::band::{self, BAND, Question};
-use tamis_bits::gf2::windows::{Row, System};
 use tamis_bits::{LINE_WORDS, Words, lines, packed, prefetch, range};
 use tamis_format::{Name, Reader, Writer};
 
 use super::common::usize_words;
 use crate::error::Error;
-use crate::gather::{Record, gather};
+use crate::gather::gather;
 use crate::hash::KeyHash;
 use crate::limits::MAX_KEYS;
 #[cfg(not(feature = "std"))]
 use crate::math::Float;
 use crate::options::BuildOptions;
+use crate::parts::sealed::SolveParts;
 use crate::settings::{Setting, Settings};
 use crate::shape::{Figures, Shape};
 use crate::source::KeySource;
@@ -450,131 +452,8 @@ impl Build for XorSat {
         fit: impl FnOnce(u64) -> Result<XorSatShape, Error>,
         keys: impl KeySource,
     ) -> Result<Self, Error> {
-        let gathered = gather(options, keys)?;
-        let len = gathered.len();
-        let shape = fit(len)?;
-        let mut table = Words::zeroed(usize_words(words(shape.slots(), shape.width))?)?;
-        // The shards return as many bytes as the table has, and both exist at the same time.
-        let bytes = [2 * shape.figures().bytes, System::bytes(shape.max_block_keys())];
-        let check = || options.check(0, len);
-        let solved =
-            gathered.solve_shards(options, shape.shard_bits, bytes, |shard, records| {
-                let mut solved = Solved::default();
-                solved.add_shard(&shape, shard as u64, records, &check)?;
-                Ok(solved)
-            })?;
-        let sizes: Vec<_> = solved.iter().flat_map(|shard| &shard.sizes).copied().collect();
-        let places = Places::new(&shape, &sizes)?;
-        if places.end > shape.slots() {
-            table = Words::zeroed(usize_words(words(places.end, shape.width))?)?;
-        }
-        let wide_slots = shape.wide_slots().max(places.get(shape.wide).0);
-        let mut more = Words::zeroed(usize_words(words(wide_slots, 1))?)?;
-        let (mut block, mut extra) = (0, Vec::new());
-        for shard in solved {
-            options.check(len, len)?;
-            let mut rest = &shard.words[..];
-            for (slots, _) in shard.sizes {
-                let (first, _) = places.get(block);
-                let width = shape.width_of(block);
-                let own = rest.split_off(..words(slots, width) as usize).expect("all its words");
-                let (few, one) = (shape.width as usize, shape.width as usize..width as usize);
-                let groups = || own.chunks_exact(width as usize);
-                store_block(table.to_mut(), first, groups().map(|group| &group[..few]));
-                store_block(more.to_mut(), first, groups().map(|group| &group[one.clone()]));
-                block += 1;
-            }
-            extra.extend(shard.listed);
-        }
-        let extra = Words::copy_of(&extra)?;
-        Ok(Self { shape, len, table, places, more, extra })
-    }
-}
-
-/// Stores the words of a block, one group for each 64 slots, from slot `first` on.
-fn store_block<'a>(table: &mut [u64], first: u64, groups: impl Iterator<Item = &'a [u64]>) {
-    let shift = first % WINDOW;
-    for (group, words) in (first / WINDOW..).zip(groups) {
-        let at = group as usize * words.len();
-        for (to, word) in (at..).zip(words) {
-            table[to] |= word << shift;
-            let over = word >> 1 >> (WINDOW - 1 - shift);
-            if over != 0 {
-                table[to + words.len()] |= over;
-            }
-        }
-    }
-}
-
-/// The solved blocks of a shard.
-#[derive(Default)]
-struct Solved {
-    /// The slots and the seed number of each block.
-    sizes: Vec<(u64, u64)>,
-    words: Vec<u64>,
-    listed: Vec<u64>,
-}
-
-impl Solved {
-    fn add_shard(
-        &mut self,
-        shape: &XorSatShape,
-        shard: u64,
-        mut records: &[Record<1>],
-        check: &impl Fn() -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let (mut system, mut rows) = (System::default(), Vec::new());
-        for block in shard * shape.shard..(shard + 1) * shape.shard {
-            let ends = |[digest]: &Record<1>| range::scale(*digest, shape.blocks()) <= block;
-            let (here, others) = records.split_at(records.partition_point(ends));
-            records = others;
-            let (most, width) = (shape.max_block_keys(), shape.width_of(block));
-            self.add_block(here, most, width, &mut system, &mut rows, check)?;
-        }
-        Ok(())
-    }
-
-    /// Adds a block of these keys, or of the first `most` of them.
-    fn add_block(
-        &mut self,
-        keys: &[Record<1>],
-        most: u64,
-        width: u32,
-        system: &mut System,
-        rows: &mut Vec<Row>,
-        check: &impl Fn() -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let (taken, left) = keys.split_at(keys.len().min(most as usize));
-        let slots = (taken.len() as u64 + SPARE).max(WINDOW);
-        let mut conflicts = |seed| {
-            check()?;
-            rows.clear();
-            rows.extend(taken.iter().map(|[digest]| {
-                let Question { slots, coefficients, value } = equation(*digest, 0, slots, seed);
-                let value = value & packed::mask(width);
-                Row { slots: slots.map(|slot| slot as u32), coefficients, value }
-            }));
-            Ok::<_, Error>(system.eliminate(slots as usize, rows)?)
-        };
-        let mut seed = 0;
-        while conflicts(seed)? > 0 {
-            seed += 1;
-            if seed >> SEED_BITS != 0 {
-                seed = 0;
-                conflicts(seed)?;
-                break;
-            }
-        }
-        let from = self.words.len();
-        self.words.resize(from + words(slots, width) as usize, 0);
-        let own = &mut self.words[from..];
-        system.solve(width, own);
-        // Every key is looked up, so that no bug can cause a false negative.
-        let rejected =
-            |[digest]: &&Record<1>| !band::holds(own, width, equation(*digest, 0, slots, seed));
-        self.listed.extend(taken.iter().filter(rejected).chain(left).map(|[digest]| *digest));
-        self.sizes.push((slots, seed));
-        Ok(())
+        let records = gather(options, keys)?;
+        Self::solve_whole(options, fit(records.len())?, records)
     }
 }
 
@@ -647,8 +526,11 @@ impl Persist for XorSat {
 
 #[cfg(test)]
 mod tests {
+    use super::build::Solved;
     use super::*;
+    use crate::gather::Record;
     use crate::hash::{HashId, Key, KeyHasher};
+    use tamis_bits::gf2::windows::System;
 
     fn hashes(seed: u64, keys: core::ops::Range<u64>) -> Vec<KeyHash> {
         let hasher = KeyHasher::new(HashId::Fast, [seed, 18]);
