@@ -13,7 +13,7 @@ crate::registry!(declare_filters);
 
 /// The worked example of ARCHITECTURE.md. It is not in the registry.
 #[cfg(test)]
-mod toy;
+pub mod toy;
 
 #[cfg(test)]
 mod tests {

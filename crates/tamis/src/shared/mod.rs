@@ -17,11 +17,11 @@ use self::atomic::AtomicBits;
 use self::sharded::Sharded;
 use self::storage::{InsertStorage, Storage};
 use crate::any::Registered;
-use crate::builder::Builder;
 use crate::container::Container;
 use crate::error::Error;
 use crate::filters::*;
 use crate::hash::{Key, KeyHash, KeyHasher};
+use crate::keyed::Builder;
 use crate::keyed::{Keyed, in_runs};
 use crate::traits::{Count, Remove, Window};
 

@@ -40,8 +40,6 @@
 
 mod build;
 
-use alloc::vec::Vec;
-
 use tamis_bits::gf2::band::{self, BAND, Question};
 use tamis_bits::{LINE_WORDS, Words, lines, packed, prefetch, range};
 use tamis_format::{Name, Reader, Writer};
