@@ -99,6 +99,12 @@ impl Effort {
     }
 }
 
+/// The largest number of distinct keys that a filter made for `keys` keys may hold before it is full: a
+/// table takes a few keys for others, and a bit array estimates the number of its keys.
+pub fn most_distinct(keys: u64) -> u64 {
+    keys + keys / 10 + 20
+}
+
 /// Returns the number of repetitions of a test: `times`, or a hundredth of it for a kind that is slow
 /// to build.
 pub fn repeats<F: Subject>(times: u64) -> u64 {
@@ -264,6 +270,7 @@ macro_rules! suite {
                 merging_is_building_the_union
                 an_intersection_keeps_common_members
                 cardinality_is_estimated
+                duplicates_never_fill_it
                 similarity_tells_like_from_unlike);
         }
     };

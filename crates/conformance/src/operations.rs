@@ -98,7 +98,7 @@ pub fn full_leaves_every_bit_as_it_was<F: Subject + Insert>() {
         let mut before = full.clone();
         // Those that a table takes for ones it has do not fill it: go on until it says so.
         for given in 0.. {
-            assert!(given <= keys * 2 + 1, "{keys} keys are never enough");
+            assert!(given <= crate::most_distinct(keys), "{keys} keys are never enough");
             if full.insert(random.hash()).is_err() {
                 break;
             }
@@ -134,7 +134,10 @@ pub fn inserting_is_building<F: Subject + Insert>() {
     // Those before the first that does not fit are in.
     let mut short = build::<F>(1000, 0.01, &[]);
     let Err(Full { inserted, .. }) = short.insert_batch(&members) else { panic!("never full") };
-    assert!((1000..3000).contains(&inserted), "{inserted} keys inserted of 1000");
+    assert!(
+        (1000..=crate::most_distinct(1000)).contains(&inserted),
+        "{inserted} keys inserted, made for 1000"
+    );
     assert!(members[..inserted as usize].iter().all(|key| short.contains(*key)));
     let mut again = build::<F>(1000, 0.01, &members[..inserted as usize]);
     assert!(again == short && again.insert(members[inserted as usize]).is_err(), "{inserted}");
@@ -297,4 +300,32 @@ pub fn similarity_tells_like_from_unlike<F: Subject + SetOps>() {
     let empty = build::<F>(20_000, 0.01, &[]);
     assert_eq!((like(&empty, &empty), like(&a, &empty)), (1.0, 0.0));
     assert!(a.similarity(&build::<F>(30_000, 0.01, &[])).is_err());
+}
+
+/// A bit array judges its capacity by the distinct keys: duplicates never fill it, and filters of the same
+/// keys merge.
+pub fn duplicates_never_fill_it<F: Subject + SetOps + Insert>() {
+    let members = hashes(0, 1000);
+    let mut filter = build::<F>(1000, 0.01, &members);
+    for round in 0..50 {
+        for (index, key) in members.iter().enumerate() {
+            assert_eq!(filter.insert(*key), Ok(()), "round {round}, key {index}");
+        }
+    }
+    filter.insert_batch(&members.repeat(20)).expect("duplicates");
+    assert!(filter.len() <= crate::most_distinct(1000), "{} keys", filter.len());
+    // In any order: half of the insertions before the limit are duplicates.
+    let mut mixed = build::<F>(1000, 0.01, &[]);
+    let mut random = crate::keys::Random::new(47);
+    for key in &members {
+        mixed.insert(*key).expect("a key that it is made for");
+        mixed.insert(members[random.below(members.len())]).expect("a key that it is made for");
+    }
+    assert!(members.iter().all(|key| mixed.contains(*key) && filter.contains(*key)));
+    let (mut some, same) =
+        (build::<F>(1000, 0.01, &members[..600]), build::<F>(1000, 0.01, &members[..600]));
+    some.merge(&same).expect("the same 600 keys");
+    let overlapping = build::<F>(1000, 0.01, &members[300..900]);
+    some.merge(&overlapping).expect("900 distinct keys");
+    assert!(members[..900].iter().all(|key| some.contains(*key)));
 }

@@ -17,6 +17,11 @@ impl Oracle {
         self.0.values().any(|count| *count > 1)
     }
 
+    /// The number of different keys.
+    pub fn distinct(&self) -> u64 {
+        self.0.len() as u64
+    }
+
     /// Puts `key` in once more.
     pub fn insert(&mut self, key: u64) {
         *self.0.entry(key).or_default() += 1;

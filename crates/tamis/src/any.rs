@@ -79,17 +79,17 @@ pub trait Registered: Build + Persist + Clone + PartialEq + Into<AnyFilter> {
     }
 
     /// Returns [`Merge::merge`].
-    fn merge_fn() -> Option<fn(&mut Self, &Self) -> Result<(), Error>> {
+    fn merge_fn() -> Option<CombineFn<Self>> {
         None
     }
 
     /// Returns [`SetOps::intersect`].
-    fn intersect_fn() -> Option<fn(&mut Self, &Self) -> Result<(), Error>> {
+    fn intersect_fn() -> Option<CombineFn<Self>> {
         None
     }
 
     /// Returns [`SetOps::similarity`].
-    fn similarity_fn() -> Option<fn(&Self, &Self) -> Result<f64, Error>> {
+    fn similarity_fn() -> Option<CompareFn<Self>> {
         None
     }
 
@@ -113,6 +113,10 @@ pub trait Registered: Build + Persist + Clone + PartialEq + Into<AnyFilter> {
     fn check_markers() {}
 }
 
+/// A function that combines a filter with another: see [`Registered::merge_fn`].
+pub type CombineFn<F> = fn(&mut F, &F) -> Result<(), Error>;
+/// A function that compares two filters: see [`Registered::similarity_fn`].
+pub type CompareFn<F> = fn(&F, &F) -> Result<f64, Error>;
 /// A function that builds a map: see [`Registered::build_map_fn`].
 pub type BuildMapFn<F> = fn(&Sizing, &mut dyn EntrySource, &BuildOptions<'_>) -> Result<F, Error>;
 /// A function that builds against a deny list: see [`Registered::build_denying_fn`].
@@ -137,16 +141,16 @@ macro_rules! accessors {
         }
     };
     (Merge) => {
-        fn merge_fn() -> Option<fn(&mut Self, &Self) -> Result<(), Error>> {
+        fn merge_fn() -> Option<CombineFn<Self>> {
             Some(Merge::merge)
         }
     };
     (SetOps) => {
-        fn intersect_fn() -> Option<fn(&mut Self, &Self) -> Result<(), Error>> {
+        fn intersect_fn() -> Option<CombineFn<Self>> {
             Some(SetOps::intersect)
         }
 
-        fn similarity_fn() -> Option<fn(&Self, &Self) -> Result<f64, Error>> {
+        fn similarity_fn() -> Option<CompareFn<Self>> {
             Some(SetOps::similarity)
         }
 
@@ -738,7 +742,7 @@ impl AnyFilter {
 fn with_same<F: Registered>(
     filter: &mut F,
     other: &AnyFilter,
-    combine: Option<fn(&mut F, &F) -> Result<(), Error>>,
+    combine: Option<CombineFn<F>>,
     capability: Capability,
 ) -> Result<(), Error> {
     let combine = combine.ok_or_else(|| F::KIND.unsupported(capability))?;

@@ -264,31 +264,20 @@ bytes_keys! {
 }
 
 macro_rules! integer_keys {
-    ($($integer:ty as $wide:ty),*) => { $(
+    ($($integer:ty),*) => { $(
         impl Key for $integer {
             const FORM: KeyForms = KeyForms::INTEGERS;
 
             #[inline]
             fn hash_with(&self, hasher: &KeyHasher) -> KeyHash {
-                hasher.int(*self as $wide as u64)
+                // Signed integers are extended by their sign, all others by zeros.
+                #[allow(clippy::cast_lossless, reason = "one cast for all integer types")]
+                hasher.int(*self as u64)
             }
         }
     )* };
 }
-integer_keys!(
-    u8 as u64,
-    u16 as u64,
-    u32 as u64,
-    u64 as u64,
-    usize as u64,
-    i8 as i64,
-    i16 as i64,
-    i32 as i64,
-    i64 as i64,
-    isize as i64,
-    char as u32,
-    bool as u64
-);
+integer_keys!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize, char, bool);
 
 impl Key for u128 {
     const FORM: KeyForms = KeyForms::INTEGERS;

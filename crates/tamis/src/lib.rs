@@ -84,7 +84,7 @@ mod source;
 mod sync;
 mod traits;
 
-pub use any::{AnyFilter, BuildDenyingFn, BuildMapFn, Registered};
+pub use any::{AnyFilter, BuildDenyingFn, BuildMapFn, CombineFn, CompareFn, Registered};
 
 pub use capability::{Capability, UnknownName};
 pub use container::{Container, FileInfo, peek};

@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Count) -> Result<bool> {
         match batch.separator().byte() {
             None => batch.words().for_each(|word| {
                 let show = |lines: &mut Vec<u8>| {
-                    write!(lines, "{word}").expect("writing to a vector cannot fail")
+                    write!(lines, "{word}").expect("writing to a vector cannot fail");
                 };
                 put(count(&filter, hasher.int(word)), &show, b'\n');
             }),

@@ -370,7 +370,7 @@ impl<F: Remove> Keyed<F> {
     pub fn remove_batch<K: Key>(&mut self, keys: &[K]) -> Vec<bool> {
         let mut removed = vec![false; keys.len()];
         map_runs(self.hasher, keys, &mut removed, |hashes, out| {
-            self.filter.remove_batch(hashes, out)
+            self.filter.remove_batch(hashes, out);
         });
         removed
     }
