@@ -26,6 +26,7 @@
 //!   [`Map`], [`Deny`], [`Adapt`], [`Persist`].
 //! * [`AnyFilter`] and [`Kind`] are for kinds that are known only at run time. `Keyed<AnyFilter>` has every
 //!   operation of every kind; one that its kind lacks is [`Error::Unsupported`].
+//! * [`BuildParts`] builds a static filter in parts, on several machines.
 //! * A [`Shape`] is a filter's geometry. [`plan::solve`] finds it from any two of keys, false positive
 //!   rate and bytes; [`plan::recommend`] compares the kinds.
 //!

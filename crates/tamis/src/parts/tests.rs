@@ -328,3 +328,13 @@ fn stopped_builds_end_with_an_error() {
     let filter = Xor::assemble(&stopped, shape.clone(), solve::<Xor>(&shape, gather(&keys, 2)));
     assert!(matches!(filter, Err(Error::Stopped { .. })));
 }
+
+/// A part that claims more keys than the shape is made for.
+#[test]
+fn a_total_above_the_capacity_is_refused() {
+    let (keys, shape) = (hashes(1000), XorShape::fit(1000, 0.01).unwrap());
+    let mut parts = solve::<Xor>(&shape, gather(&keys, 2));
+    parts[0].len += 1;
+    parts.iter_mut().for_each(|part| part.total += 1);
+    assert!(matches!(assemble(&shape, parts), Err(Error::Capacity { capacity: 1000 })));
+}

@@ -243,11 +243,18 @@ fn check_range(range: PartRange, mut digests: impl Iterator<Item = u64>) -> Resu
 /// its gathered keys between steps 1 and 3 may gather them again.
 ///
 /// A part is solved by its worker if the filter has at least as many shards as there are parts. If there
-/// are fewer shards, the driver receives all digests and solves them. So there should be at most one
-/// part per 4,200,000 keys of `binary_fuse`, `xor` and `bloomier`, per 260,000 keys of `ribbon`, per
-/// 48,000 keys of `xorsat` in blocks of the default size, and per 33,000 keys of `sat`. Of a `ribbon`
-/// filter the driver solves the keys that are bumped from the first layer, 1 in 17. A worker shares the
-/// work of a part among at most `256 / n` threads.
+/// are fewer shards, the driver receives all digests and solves them. These numbers of keys per part, and
+/// more, always leave the work to the workers, with default settings:
+///
+/// | kind | keys per part |
+/// | --- | --- |
+/// | `binary_fuse`, `xor`, `bloomier` | 8,400,000 |
+/// | `ribbon` | 270,000 |
+/// | `xorsat` | 48,000 |
+/// | `sat` | 33,000 |
+///
+/// Of a `ribbon` filter the driver also solves the keys that are bumped from the first layer, 1 in 17. A
+/// worker shares the work of a part among at most `256 / n` threads.
 ///
 /// [`Guarded`](crate::Guarded) is not built in parts: which denied keys it has to encode is known only
 /// once its first level is assembled.
@@ -319,7 +326,8 @@ pub trait BuildParts: SolveParts {
     ///
     /// # Errors
     /// [`Error::Part`] if a part is missing, given twice, or was solved for another shape, number of keys
-    /// or number of parts. [`Error::File`] if a part cannot be one of this filter.
+    /// or number of parts. [`Error::Capacity`] if they have more keys than the shape is made for.
+    /// [`Error::File`] if a part cannot be one of this filter.
     fn assemble(
         options: &BuildOptions<'_>,
         shape: Self::Shape,
@@ -547,6 +555,9 @@ impl<F: BuildParts> Assembly<F> {
             let part = missing.unwrap_or(0) as u64;
             return Err(Error::Part { part, what: "is missing" });
         };
+        if total > self.shape.keys() {
+            return Err(Error::Capacity { capacity: self.shape.keys() });
+        }
         if self.len != total {
             let what = "was solved for another number of keys than the parts have";
             return Err(Error::Part { part: 0, what });
