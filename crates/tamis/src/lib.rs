@@ -79,6 +79,7 @@ pub mod plan;
 mod registry;
 mod settings;
 mod shape;
+#[cfg(feature = "std")]
 mod shared;
 mod sizing;
 mod source;
@@ -100,6 +101,7 @@ pub use parts::{BuildParts, GatheredPart, Part};
 pub use plan::{Advice, Merit};
 pub use settings::{Setting, SettingValue, Settings};
 pub use shape::{Figures, Goal, Shape};
+#[cfg(feature = "std")]
 pub use shared::{Share, Shared};
 pub use sizing::Sizing;
 pub use source::{EntrySource, Hashes, KeySource};

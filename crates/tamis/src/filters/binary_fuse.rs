@@ -29,6 +29,8 @@
 //! given by a formula; another attempt's multiplier does not change the first cell, so the sorted
 //! digests stay in the order in which they are peeled; and a build cannot fail.
 
+use alloc::vec::Vec;
+
 use tamis_bits::Words;
 use tamis_bits::peel::Fuse;
 use tamis_format::{Reader, Writer};

@@ -210,10 +210,12 @@ impl Bloom {
         self.bits.words()
     }
 
+    #[cfg(feature = "std")]
     pub(crate) fn into_parts(self) -> (BloomShape, BitArray) {
         (self.shape, self.bits)
     }
 
+    #[cfg(feature = "std")]
     pub(crate) fn from_parts(shape: BloomShape, bits: BitArray) -> Self {
         Self { shape, bits }
     }

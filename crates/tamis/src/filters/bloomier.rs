@@ -38,6 +38,8 @@
 //! only, found by counting bits. Counting takes 1.2 bits per key and two more lines to save 0.11 v: 8 %
 //! of the memory at v = 64, nothing below v = 11.
 
+use alloc::vec::Vec;
+
 use tamis_bits::lanes::window;
 use tamis_bits::{Words, packed, prefetch};
 use tamis_format::{Reader, Writer};

@@ -230,10 +230,12 @@ impl SplitBlockBloom {
         self.bits.words()
     }
 
+    #[cfg(feature = "std")]
     pub(crate) fn into_parts(self) -> (SplitBlockBloomShape, BitArray) {
         (self.shape, self.bits)
     }
 
+    #[cfg(feature = "std")]
     pub(crate) fn from_parts(shape: SplitBlockBloomShape, bits: BitArray) -> Self {
         Self { shape, bits }
     }

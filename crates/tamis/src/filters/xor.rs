@@ -29,6 +29,8 @@
 //! share a cache line with their count, and the stored cells have a fixed room that follows from the
 //! number of keys: eight standard deviations above what they take.
 
+use alloc::vec::Vec;
+
 use tamis_bits::Words;
 use tamis_bits::peel::Blocks;
 use tamis_format::{Reader, Writer};

@@ -1,5 +1,8 @@
 //! Equal ranges of the digest.
 
+use alloc::borrow::ToOwned;
+use alloc::string::ToString;
+
 use core::ops::RangeInclusive;
 
 use crate::error::Error;

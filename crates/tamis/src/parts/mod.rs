@@ -19,6 +19,9 @@
 //! In bytes, a part is a container of [`tamis_format`] whose kind has the highest bit set, so that no
 //! reader takes it for a filter. It is bound to the shape and to the version of this crate.
 
+use alloc::format;
+use alloc::vec::Vec;
+
 use core::fmt;
 use core::marker::PhantomData;
 

@@ -5,12 +5,12 @@ use tamis_bits::range::mix;
 use super::*;
 use crate::container::Container;
 use crate::error::ErrorKind;
-use crate::filters::{
+use crate::hash::{HashId, Key, KeyHash, KeyHasher};
+use crate::traits::given;
+use crate::{
     BinaryFuse, BinaryFuseShape, Bloomier, BloomierShape, Construction, Form, Ribbon, RibbonShape,
     Sat, SatShape, Xor, XorSat, XorSatShape, XorShape,
 };
-use crate::hash::{HashId, Key, KeyHash, KeyHasher};
-use crate::traits::given;
 
 const PARTS: [u64; 4] = [1, 2, 8, 256];
 const SIZES: [u64; 4] = [0, 1, 1000, 300_000];

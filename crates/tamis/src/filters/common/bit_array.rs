@@ -150,6 +150,7 @@ impl BitArray {
     }
 
     /// Returns the words and the number of keys.
+    #[cfg(feature = "std")]
     pub(crate) fn into_parts(self) -> (Words, u64) {
         (self.words, self.len)
     }

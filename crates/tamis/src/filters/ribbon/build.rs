@@ -1,5 +1,8 @@
 //! Building: the layers are solved one after the other, each shard on its own.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use tamis_bits::gf2::band::{self, Band, Question, Row};
 use tamis_bits::{Words, packed, range};
 

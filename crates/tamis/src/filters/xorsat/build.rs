@@ -1,6 +1,8 @@
 //! Building: every block is solved on its own. Its place in the table follows from the sizes of the
 //! blocks before it.
 
+use alloc::vec::Vec;
+
 use tamis_bits::gf2::band::{self, Question};
 use tamis_bits::gf2::windows::{Row, System};
 use tamis_bits::{Words, packed, range};
