@@ -112,7 +112,7 @@ fn is_served_by(mut server: Server) {
             assert_eq!((status, out.len(), told.lines().count()), (2, 0, 1), "{line}: {told}");
             assert!(told.starts_with("tamis: ") && told.contains(why), "{line}: {told}");
         };
-        fails("create WHERE", &place, "there is something here already");
+        fails("create WHERE", &place, "a dictionary or other data already exists here");
         fails("get WHERE apple", &server.place("none"), "no dictionary here");
         fails("get WHERE apple", &server.place("No"), "a dictionary's name is");
     }

@@ -3,7 +3,7 @@
 
 use tamis::{
     AnyFilter, Capability, Error, ErrorKind, Filter, HashId, KeyForms, KeyHash, KeyHasher, Keyed,
-    Kind, Shape,
+    Kind, Limits, Shape,
 };
 
 use crate::Subject;
@@ -180,4 +180,30 @@ pub fn key_forms_are_recorded<F: Subject>() {
     let hashed = Keyed::new(hasher(), F::build(shape, &[][..]).expect("nothing fits"));
     assert!(hashed.key_forms().is_none());
     hashed.check_key_form(KeyForms::INTEGERS).expect("nothing is known");
+}
+
+/// A template makes an empty filter of the same shape and hash; damaged ones are errors.
+pub fn templates_make_empty_filters<F: Subject>() {
+    let any = filter(F::KIND);
+    let template = any.to_template().expect("memory");
+    let made = Keyed::<AnyFilter>::from_template(&template, &Limits::default());
+    let made = made.expect("what was just made");
+    assert!(bytes(&made) == bytes(&any.empty_like().expect("memory")));
+    assert!(template.len() as u64 <= any.serialized_len() + 16, "{} bytes", template.len());
+    let mut merged = any.clone();
+    if F::KIND.can(Capability::Merge) {
+        merged.merge(&made).expect("the same shape and hash");
+        assert!(merged == any);
+    }
+    let small = Limits { bytes: any.serialized_len() - 1 };
+    assert!(Keyed::<AnyFilter>::from_template(&template, &small).is_err(), "beyond the limit");
+    for len in 0..template.len() {
+        assert!(Keyed::<AnyFilter>::from_template(&template[..len], &Limits::default()).is_err());
+    }
+    for bit in 0..template.len() * 8 {
+        let mut flipped = template.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        let read = Keyed::<AnyFilter>::from_template(&flipped, &Limits { bytes: 1 << 20 });
+        assert!(read.is_err(), "bit {bit} went unnoticed");
+    }
 }

@@ -159,7 +159,8 @@ macro_rules! suite {
                 every_operation_is_there
                 typed_and_dynamic_agree
                 batches_do_what_single_operations_do
-                key_forms_are_recorded);
+                key_forms_are_recorded
+                templates_make_empty_filters);
             $crate::suite!(@tests stops $type
                 a_build_can_be_stopped
                 a_build_stops_while_it_reads

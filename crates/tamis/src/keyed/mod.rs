@@ -5,6 +5,7 @@ mod builder;
 mod bytes;
 #[cfg(feature = "serde")]
 mod serde;
+mod template;
 
 use alloc::vec;
 use alloc::vec::Vec;
