@@ -78,6 +78,12 @@ impl Kind {
         self.capabilities().contains(&capability)
     }
 
+    /// Returns whether it holds only a few copies of one key, and is full of one that is inserted more
+    /// often.
+    pub fn bounds_copies(self) -> bool {
+        matches!(self, Self::Cuckoo | Self::Morton)
+    }
+
     /// Returns whether building searches for a solution, which takes minutes from 10^5 keys on.
     pub fn is_slow_to_build(self) -> bool {
         matches!(self, Self::Sat)

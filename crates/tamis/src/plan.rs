@@ -48,7 +48,8 @@ pub enum Merit {
 /// If the goal states the memory, the best kind has the lowest rate or holds the most keys. Otherwise
 /// kinds are ranked by memory times work: a filter of twice the size is better only if its queries touch
 /// much less memory. One random cache line per query counts as an eighth of the size, about what it
-/// costs in a cache that other data needs too.
+/// costs in a cache that other data needs too. For counting, kinds that hold only a few copies of a key
+/// come last.
 ///
 /// # Errors
 /// If no kind meets the goal, the error of the last one that was tried.
@@ -65,9 +66,12 @@ pub fn recommend(goal: Goal, needs: &[Capability]) -> Result<Vec<Advice>, Error>
             refusal.unwrap_or(Error::Infeasible { why: "no kind has all these capabilities" })
         );
     }
+    // A kind that is full of a few copies is no choice for counting, unless nothing else qualifies.
+    let unfit = |kind: Kind| needs.contains(&Capability::Count) && kind.bounds_copies();
     advice.sort_by(|a, b| {
+        let fit = unfit(a.kind).cmp(&unfit(b.kind));
         let scores = score(goal, &a.figures).total_cmp(&score(goal, &b.figures));
-        scores.then(a.figures.query_cost.total_cmp(&b.figures.query_cost))
+        fit.then(scores).then(a.figures.query_cost.total_cmp(&b.figures.query_cost))
     });
     judge(goal, &mut advice);
     Ok(advice)

@@ -447,10 +447,10 @@ fn keys_that_cannot_be_laid_aside_leave_nothing_behind() {
     let before = sandbox.listing();
     let script = format!("ulimit -f 8; exec {} {build}", env!("CARGO_BIN_EXE_tamis"));
     let output = Command::new("sh").args(["-c", &script]).current_dir(&sandbox.0).output().unwrap();
-    assert_eq!(failure(&output, &script), ".: laying keys aside: File too large");
+    assert_eq!(failure(&output, &script), ".: scratch file: File too large");
     assert_eq!(sandbox.listing(), before);
     let message = sandbox.error(&format!("{build} --scratch none"));
-    assert_eq!(message, "none: laying keys aside: No such file or directory");
+    assert_eq!(message, "none: scratch file: No such file or directory");
 }
 
 /// While it waits for more keys, and has laid some aside, it is ended.
