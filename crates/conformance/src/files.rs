@@ -164,7 +164,13 @@ pub fn exercise(filter: &mut Keyed<AnyFilter>, random: &mut Random, queries: usi
         match filter.insert(*key) {
             Ok(()) => assert!(filter.contains(*key), "inserted, and denied"),
             Err(error) => {
-                assert!(matches!(error, Error::Full { .. } | Error::Unsupported { .. }), "{error}");
+                assert!(
+                    matches!(
+                        error,
+                        Error::Full { .. } | Error::Capacity { .. } | Error::Unsupported { .. }
+                    ),
+                    "{error}"
+                );
             }
         }
         assert_eq!(filter.remove(*key).is_ok(), can(Capability::Remove));
@@ -187,7 +193,13 @@ pub fn exercise(filter: &mut Keyed<AnyFilter>, random: &mut Random, queries: usi
     match filter.merge(&copy) {
         Ok(()) => assert!(can(Capability::Merge)),
         Err(error) => {
-            assert!(matches!(error, Error::Full { .. } | Error::Unsupported { .. }), "{error}");
+            assert!(
+                matches!(
+                    error,
+                    Error::Full { .. } | Error::Capacity { .. } | Error::Unsupported { .. }
+                ),
+                "{error}"
+            );
         }
     }
     assert_eq!(filter.cardinality().is_ok(), can(Capability::SetOps));

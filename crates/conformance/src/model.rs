@@ -145,7 +145,7 @@ impl Model {
                 let keys = self.capacity;
                 // Where copies take a slot each, and few slots will do, they may run out early.
                 let copies = self.kind.can(Capability::Remove)
-                    && !self.kind.can(Capability::Count)
+                    && (!self.kind.can(Capability::Count) || self.kind.bounds_copies())
                     && truth.has_copies();
                 assert!(copies || *used >= keys, "full with {used} of {keys} keys");
                 let same = before.as_ref().is_none_or(|before| before == filter);
