@@ -202,6 +202,13 @@ mod tests {
         }
     }
 
+    fn contenders(options: &Options) -> Vec<Box<dyn Contender>> {
+        let kinds = [tamis::Kind::Bloom, tamis::Kind::Xor].into_iter();
+        let selected = kinds.filter(|kind| options.selects(kind.name()));
+        let contender = |kind| crate::kind(kind, options.goal(), options.hasher()).unwrap();
+        selected.map(contender).collect()
+    }
+
     #[test]
     fn filters_are_selected_by_name_by_first_word_or_all() {
         assert!(options(&["all"]).selects("bloom"));
@@ -213,7 +220,7 @@ mod tests {
     #[test]
     fn a_name_that_no_contender_has_is_an_error() {
         let options = options(&["bloom", "blom"]);
-        let contenders = crate::kinds(&options).unwrap();
+        let contenders = contenders(&options);
         let error = compare(&options, &contenders, &|_, _| ()).unwrap_err();
         assert!(error.to_string().contains("blom"), "{error}");
     }
@@ -221,7 +228,7 @@ mod tests {
     #[test]
     fn progress_ends_at_the_number_of_steps() {
         let options = options(&["bloom", "xor"]);
-        let contenders = crate::kinds(&options).unwrap();
+        let contenders = contenders(&options);
         let last = std::cell::Cell::new((0, 1));
         let progress = |done, all| last.set((done, all));
         let outcomes = compare(&options, &contenders, &progress).unwrap().unwrap();

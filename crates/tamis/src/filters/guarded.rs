@@ -180,15 +180,11 @@ impl Shape for GuardedShape {
 /// A filter that rejects every key of a given list.
 ///
 /// ```
-/// use tamis::{Filter, Guarded, GuardedShape, HashId, KeyHasher, Key, BuildOptions, Shape};
+/// use tamis::{Guarded, Keyed};
 ///
-/// let hasher = KeyHasher::random(HashId::Fast);
-/// let [spam, mine] = [&["win", "prize"][..], &["mother", "bank"][..]]
-///     .map(|keys| keys.iter().map(|key| key.hash_with(&hasher)).collect::<Vec<_>>());
-/// let fit = |keys| GuardedShape::fit(keys, 0.01);
-/// let filter = Guarded::build_denying(&BuildOptions::new(), fit, &spam[..], &mine[..])?;
-/// assert!(filter.contains("win".hash_with(&hasher)));
-/// assert!(!filter.contains("mother".hash_with(&hasher))); // for every seed
+/// let spam = Keyed::<Guarded>::builder().fpr(0.01).build_denying(["win", "prize"], ["mother", "bank"])?;
+/// assert!(spam.contains("win"));
+/// assert!(!spam.contains("mother")); // for every seed
 /// # Ok::<_, tamis::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]

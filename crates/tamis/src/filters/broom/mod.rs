@@ -310,12 +310,11 @@ impl Shape for BroomShape {
 ///
 /// # Examples
 /// ```
-/// use tamis::{Broom, Goal, KeyHash, HashId, KeyHasher, Key, Keyed};
+/// use tamis::{Broom, HashId, Key, KeyHash, KeyHasher, Keyed};
 ///
 /// let hasher = KeyHasher::random(HashId::Secure);
 /// let store: Vec<KeyHash> = (0..1000u64).map(|key| key.hash_with(&hasher)).collect();
-/// let goal = Goal::KeysFpr { keys: 1000, fpr: 0.03 };
-/// let mut filter = Keyed::<Broom>::build_for(goal, hasher, 0..1000u64)?;
+/// let mut filter = Keyed::<Broom>::builder().fpr(0.03).hasher(&hasher).build(0..1000u64)?;
 /// // A false positive: the store does not have the key, and reports it to the filter.
 /// let stranger = (1000u64..).find(|key| filter.contains(key)).unwrap();
 /// let range = filter.suspects(&stranger);
