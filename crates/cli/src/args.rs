@@ -177,7 +177,7 @@ pub(crate) struct Build {
     /// With `--filter sat`: sliced, multi, single or nae [default: sliced]
     #[arg(long, value_name = "NAME")]
     pub(crate) construction: Option<String>,
-    /// With `--filter sat`: stop after this many seconds and save nothing [default: no limit]
+    /// Stop after this many seconds and save nothing [default: no limit]
     #[arg(long, value_name = "SECONDS", value_parser = parse::seconds, allow_negative_numbers = true)]
     pub(crate) time_limit: Option<Duration>,
     /// Read lines of a key, a tab and an integer (17 or 0x11), which `tamis get` prints

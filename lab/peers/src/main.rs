@@ -14,7 +14,9 @@ use anyhow::{Context, Result};
 use clap::Parser;
 use comfy_table::{CellAlignment, Table, presets};
 use indicatif::ProgressBar;
-use tamis::{BinaryFuse, Build, CountingQuotient, Insert, Key, KeyHash, SplitBlockBloom};
+use tamis::{
+    BinaryFuse, Build, BuildOptions, CountingQuotient, Insert, Key, KeyHash, SplitBlockBloom, given,
+};
 use tamis_bench::{Keys, Metric, Options, Outcome, Ratio, compare, kinds, race, table};
 
 /// Measure the filters of tamis and of other crates side by side
