@@ -3,7 +3,7 @@
 //! The tests of the command include this file.
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,19 @@ impl Server {
             command.args(["--appendonly", "yes", "--appendfsync", "always", "--dir"]).arg(folder);
             command
         };
-        let mut server = Self::new(("redis://127.0.0.1:", "/"), start, |_| true);
+        // A connection alone proves nothing: one to a port without a listener may meet itself.
+        let is_ready = |port: &str| {
+            let connection = TcpStream::connect(format!("127.0.0.1:{port}"));
+            let answers = connection.and_then(|mut connection| {
+                connection.set_read_timeout(Some(Duration::from_secs(1)))?;
+                connection.write_all(b"PING\r\n")?;
+                let mut answer = [0; 5];
+                connection.read_exact(&mut answer)?;
+                Ok(answer == *b"+PONG")
+            });
+            answers.unwrap_or(false)
+        };
+        let mut server = Self::new(("redis://127.0.0.1:", "/"), start, is_ready);
         server.start();
         Some(server)
     }
@@ -110,7 +122,11 @@ impl Server {
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         self.child = Some(command.spawn().unwrap());
         let deadline = Instant::now() + Duration::from_secs(60);
-        while TcpStream::connect(("127.0.0.1", self.port)).is_err() || !(self.is_ready)(&port) {
+        while !(self.is_ready)(&port) {
+            // The port may have been taken for a moment, by a connection of another test.
+            if self.child.as_mut().is_some_and(|child| child.try_wait().unwrap().is_some()) {
+                self.child = Some(command.spawn().unwrap());
+            }
             let log = fs::read_to_string(self.folder.path().join("log")).unwrap();
             assert!(Instant::now() < deadline, "the server did not start: {log}");
             std::thread::sleep(Duration::from_millis(20));
