@@ -195,7 +195,7 @@ pub fn templates_make_empty_filters<F: Subject>() {
         merged.merge(&made).expect("the same shape and hash");
         assert!(merged == any);
     }
-    let small = Limits { bytes: any.serialized_len() - 1 };
+    let small = Limits { bytes: made.serialized_len() - 1 };
     assert!(Keyed::<AnyFilter>::from_template(&template, &small).is_err(), "beyond the limit");
     for len in 0..template.len() {
         assert!(Keyed::<AnyFilter>::from_template(&template[..len], &Limits::default()).is_err());
