@@ -79,6 +79,8 @@ fn modules_of_the_bench_harness_have_an_order() {
 fn modules_of_the_library_have_an_order() {
     let order = [
         "registry",
+        "math",
+        "sync",
         "capability",
         "kind",
         "limits",
@@ -91,11 +93,13 @@ fn modules_of_the_library_have_an_order() {
         "traits",
         "container",
         "gather",
+        "parts",
         "filters",
         "sizing",
         "any",
         "plan",
         "keyed",
+        "shared",
     ];
     tamis_conformance::order::module_order(&root().join("crates/tamis/src"), &order);
 }
