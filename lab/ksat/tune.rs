@@ -168,7 +168,7 @@ pub(crate) fn run() -> Result<()> {
     let count = LENGTHS.len() * SIZES.len();
     let text = format!(
         "//! Written by `cargo run --release -p tamis-lab --bin ksat -- tune`.\n\n\
-         use crate::table::{{Fall, Row}};\n\n\
+         use crate::row::{{Fall, Row}};\n\n\
          #[rustfmt::skip]\n\
          pub(crate) const ROWS: [Row; {count}] = [\n{rows}];\n"
     );

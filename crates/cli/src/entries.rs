@@ -1,7 +1,7 @@
 //! Reads lines of a key, a tab and a value.
 
 use anyhow::{Result, bail};
-use tamis::{EntrySource, KeyHash, KeyHasher};
+use tamis::{Source, KeyHash, KeyHasher};
 
 use crate::hashing::{Pool, Tally};
 use crate::input::{Batch, Keys};
@@ -62,7 +62,7 @@ pub(crate) fn tally(entries: &[(KeyHash, u64)]) -> Tally {
 /// Returns the next run, the error of a line in it, or `None` at the end.
 type NextRun<'a> = dyn FnMut() -> Result<Option<Result<Vec<(KeyHash, u64)>>>> + 'a;
 
-/// An [`EntrySource`] over the results of [`Keys::pull`].
+/// An [`Source`] over the results of [`Keys::pull`].
 pub(crate) struct EntryRuns<'a> {
     next: &'a mut NextRun<'a>,
     run: Vec<(KeyHash, u64)>,
@@ -79,7 +79,7 @@ impl<'a> EntryRuns<'a> {
     }
 }
 
-impl EntrySource for EntryRuns<'_> {
+impl Source<(KeyHash, u64)> for EntryRuns<'_> {
     fn next_run(&mut self) -> Result<&[(KeyHash, u64)], tamis::Error> {
         self.pool.give(std::mem::take(&mut self.run));
         let unreadable = |error: anyhow::Error| tamis::Error::Source(error.into());

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use anyhow::Result;
 use indicatif::ProgressBar;
-use tamis::{KeyHash, KeyHasher, KeySource};
+use tamis::{KeyHash, KeyHasher, Source};
 
 use crate::input::{Batch, Keys, Separator};
 
@@ -92,7 +92,7 @@ impl Tally {
     }
 }
 
-/// A [`KeySource`] over the results of [`Keys::pull`].
+/// A [`Source`] of hashes over the results of [`Keys::pull`].
 pub(crate) struct Runs<'a> {
     next: &'a mut dyn FnMut() -> Result<Option<(Vec<KeyHash>, Tally)>>,
     run: Vec<KeyHash>,
@@ -112,7 +112,7 @@ impl<'a> Runs<'a> {
     }
 }
 
-impl KeySource for Runs<'_> {
+impl Source<KeyHash> for Runs<'_> {
     fn next_run(&mut self) -> Result<&[KeyHash], tamis::Error> {
         self.pool.give(std::mem::take(&mut self.run));
         while let Some((run, tally)) =

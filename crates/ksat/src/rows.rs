@@ -1,6 +1,6 @@
 //! Written by `cargo run --release -p tamis-lab --bin ksat -- tune`.
 
-use crate::table::{Fall, Row};
+use crate::row::{Fall, Row};
 
 #[rustfmt::skip]
 pub(crate) const ROWS: [Row; 20] = [

@@ -1,17 +1,9 @@
 //! The choice of parameters for a formula.
 
 use crate::formula::{Formula, MAX_LENGTH};
+use crate::row::{Fall, Row};
 use crate::rows::ROWS;
 use crate::survey::{Decimation, MAX_CLAUSE};
-
-/// How the weight of a variable in the local search decreases with its break count.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Fall {
-    /// By this factor per broken clause.
-    Power(f64),
-    /// As 1 / (offset + breaks)^2.
-    Square(f64),
-}
 
 /// The parameters of the solver.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,20 +14,6 @@ pub struct Plan {
     pub opening: u64,
     /// The parameters of the surveys, tried in order and cyclically.
     pub surveys: &'static [Decimation],
-}
-
-/// The best parameters measured for a clause length and up to a number of variables: a row of the table that
-/// `lab/ksat` writes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Row {
-    pub(crate) k: usize,
-    pub(crate) nae: bool,
-    pub(crate) vars: u32,
-    pub(crate) fall: Fall,
-    /// The load up to which local search is faster than survey propagation.
-    pub(crate) easy: f64,
-    /// The load from which decimation needs backtracking.
-    pub(crate) hard: f64,
 }
 
 const BACKTRACKING: [Decimation; 2] =

@@ -26,7 +26,7 @@ use tamis_bits::range::scale;
 
 use crate::formula::{Formula, Occurrences};
 use crate::random::Rng;
-use crate::table::Fall;
+use crate::row::Fall;
 use crate::watch::{Meter, Why};
 
 const COUNT_SHIFT: u32 = 26;

@@ -104,7 +104,7 @@ pub use shape::{Figures, Goal, Shape};
 #[cfg(feature = "std")]
 pub use shared::{Share, Shared};
 pub use sizing::Sizing;
-pub use source::{EntrySource, Hashes, KeySource};
+pub use source::{EntrySource, Hashes, KeySource, Source};
 pub use tamis_bits::{BytesOwner, TableMemory, set_table_memory, table_memory};
 pub use tamis_format::{
     ChunkReader, Error as FileError, Header, KeyForms, Limits, Name, Reader, Writer,

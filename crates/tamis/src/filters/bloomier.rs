@@ -55,7 +55,7 @@ use crate::options::BuildOptions;
 use crate::parts::{BuildParts, sealed::SolveParts};
 use crate::settings::{Setting, Settings};
 use crate::shape::{Figures, Shape};
-use crate::source::{EntrySource, KeySource, read_entries, read_keys};
+use crate::source::{EntrySource, KeySource, read_all};
 use crate::traits::{Build, BuildMap, Filter, Map, Persist, Static};
 
 /// The most check bits: as many as a fingerprint has beside the two that tell the cells apart.
@@ -265,7 +265,7 @@ impl Build for Bloomier {
         keys: impl KeySource,
     ) -> Result<Self, Error> {
         let mut gathering = Gathering::new(options);
-        read_keys(options, keys, |run| gathering.extend(run.iter().map(|key| [key.hi, 0])))?;
+        read_all(options, keys, |run| gathering.extend(run.iter().map(|key| [key.hi, 0])))?;
         let records = gathering.finish()?;
         Self::solve_whole(options, fit(records.len())?, records)
     }
@@ -278,7 +278,7 @@ impl BuildMap for Bloomier {
         entries: impl EntrySource,
     ) -> Result<Self, Error> {
         let (mut gathering, mut largest) = (Gathering::new(options), 0);
-        read_entries(options, entries, |run| {
+        read_all(options, entries, |run| {
             largest = run.iter().fold(largest, |largest, (_, value)| largest.max(*value));
             gathering.extend(run.iter().map(|(key, value)| [key.hi, *value]))
         })?;

@@ -50,7 +50,7 @@ use crate::math::Float;
 use crate::options::BuildOptions;
 use crate::settings::Settings;
 use crate::shape::{Figures, Shape};
-use crate::source::{KeySource, read_keys};
+use crate::source::{KeySource, read_all};
 use crate::traits::{Build, Deny, Filter, Persist, Static};
 
 /// The most bits of a fingerprint of level 1.
@@ -219,7 +219,7 @@ impl Deny for Guarded {
         let (options1, options2) = (options.share(1, 3, false), options.share(2, 3, true));
         let (third, two_thirds) = (|error| scale_limit(error, 1), |error| scale_limit(error, 2));
         let (mut members, mut both) = (Gathering::new(&options1), Gathering::new(&options2));
-        read_keys(options, keys, |run| {
+        read_all(options, keys, |run| {
             members.extend(run.iter().map(|key| [key.hi])).map_err(third)?;
             both.extend(run.iter().map(|key| [key.hi, MEMBER])).map_err(two_thirds)
         })?;
@@ -230,7 +230,7 @@ impl Deny for Guarded {
         let graph = first.seeded(shape.first.graph);
 
         let mut passes = [false; BATCH];
-        read_keys(options, denied, |run| {
+        read_all(options, denied, |run| {
             for run in run.chunks(BATCH) {
                 let passes = &mut passes[..run.len()];
                 first.contains_batch(&graph, run.iter().map(|key| key.hi), passes);

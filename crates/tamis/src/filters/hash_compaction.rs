@@ -43,7 +43,7 @@ use crate::math::Float;
 use crate::options::BuildOptions;
 use crate::settings::Settings;
 use crate::shape::{Figures, Shape};
-use crate::source::{KeySource, read_keys};
+use crate::source::{KeySource, read_all};
 use crate::traits::{Build, Filter, Insert, Merge, Persist};
 
 const TABLE: Name = Name::new("table");
@@ -307,7 +307,7 @@ impl Build for HashCompaction {
             }
         };
         let mut fingerprints = Vec::new();
-        read_keys(options, keys, |run| {
+        read_all(options, keys, |run| {
             fingerprints.extend(run.iter().map(|key| shape.fingerprint(*key)));
             if fingerprints.len() as u64 > capacity * 2 {
                 distinct(&mut fingerprints)?;

@@ -39,7 +39,7 @@ use crate::math::Float;
 use crate::options::BuildOptions;
 use crate::settings::Settings;
 use crate::shape::{Figures, Shape};
-use crate::source::{KeySource, read_keys};
+use crate::source::{KeySource, read_all};
 use crate::traits::{Build, Filter, Insert, Merge, Persist, SetOps};
 
 const BLOCK_BYTES: u64 = 32;
@@ -327,7 +327,7 @@ impl Build for SplitBlockBloom {
             parts.push(Self::new(shape.clone())?);
         }
         let (mut counted, mut placed) = (0, 0);
-        read_keys(options, keys, |run| {
+        read_all(options, keys, |run| {
             // Threads take as many insertions as are counted without a look at the bits. One thread
             // inserts the rest, which are new only if there were duplicates, into the union: so the
             // result is that of inserting the keys in order, whatever the number of threads.

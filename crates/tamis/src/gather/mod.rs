@@ -51,7 +51,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::Error;
 use crate::options::BuildOptions;
-use crate::source::{KeySource, read_keys};
+use crate::source::{KeySource, read_all};
 use crate::sync::{MaybeSync, Mutex};
 use arena::{Arena, BLOCK};
 pub(crate) use jobs::run_jobs;
@@ -147,7 +147,7 @@ pub(crate) fn gather(
     keys: impl KeySource,
 ) -> Result<Gathered<1>, Error> {
     let mut gathering = Gathering::new(options);
-    read_keys(options, keys, |run| gathering.extend(run.iter().map(|key| [key.hi])))?;
+    read_all(options, keys, |run| gathering.extend(run.iter().map(|key| [key.hi])))?;
     gathering.finish()
 }
 

@@ -179,7 +179,7 @@ impl<'a, F> Builder<'a, F> {
             build(&self.sizing, &mut hashes, &self.options)?
         } else {
             let mut all = Vec::new();
-            crate::source::read_keys(&self.options, &mut hashes, |run| {
+            crate::source::read_all(&self.options, &mut hashes, |run| {
                 let bytes = size_of_val(run) as u64;
                 all.try_reserve(run.len()).map_err(|_| Error::Memory { bytes })?;
                 all.extend_from_slice(run);

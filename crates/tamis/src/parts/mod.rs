@@ -35,7 +35,7 @@ use crate::kind::Kind;
 use crate::limits::MAX_KEYS;
 use crate::options::BuildOptions;
 use crate::shape::Shape;
-use crate::source::{EntrySource, KeySource, read_entries, read_keys};
+use crate::source::{EntrySource, KeySource, read_all};
 use crate::traits::{Build, BuildMap, Persist, Static};
 use sealed::{PartRecords, SolveParts};
 
@@ -168,7 +168,7 @@ impl<const W: usize> PartRecords for Gathered<W> {
         keys: impl KeySource,
     ) -> Result<Self, Error> {
         let mut gathering = Gathering::new(options);
-        read_keys(options, keys, |run| {
+        read_all(options, keys, |run| {
             check_range(range, run.iter().map(|key| key.hi))?;
             gathering.extend(run.iter().map(|key| record(key.hi, 0)))
         })?;
@@ -181,7 +181,7 @@ impl<const W: usize> PartRecords for Gathered<W> {
         entries: impl EntrySource,
     ) -> Result<(Self, u64), Error> {
         let (mut gathering, mut largest) = (Gathering::new(options), 0);
-        read_entries(options, entries, |run| {
+        read_all(options, entries, |run| {
             check_range(range, run.iter().map(|(key, _)| key.hi))?;
             largest = run.iter().fold(largest, |largest, (_, value)| largest.max(*value));
             gathering.extend(run.iter().map(|(key, value)| record(key.hi, *value)))

@@ -11,7 +11,7 @@ use crate::error::{Error, Full};
 use crate::hash::KeyHash;
 use crate::options::BuildOptions;
 use crate::shape::Shape;
-use crate::source::{KeySource, read_keys};
+use crate::source::{KeySource, read_all};
 use crate::traits::{Build, Filter, Insert};
 
 /// Builds a filter by inserting all keys into an empty one.
@@ -22,7 +22,7 @@ pub(super) fn build_by_inserting<F: Build + Insert>(
 ) -> Result<F, Error> {
     let capacity = filter.shape().keys();
     let mut placed = 0;
-    read_keys(options, keys, |run| {
+    read_all(options, keys, |run| {
         filter.insert_batch(run).map_err(|_| Error::Capacity { capacity })?;
         placed += run.len() as u64;
         options.advance(placed, placed)

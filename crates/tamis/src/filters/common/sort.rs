@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use crate::error::Error;
 use crate::hash::KeyHash;
 use crate::options::BuildOptions;
-use crate::source::{KeySource, read_keys};
+use crate::source::{KeySource, read_all};
 
 /// Up to this many numbers are sorted by comparison.
 const FEW: usize = 128;
@@ -121,7 +121,7 @@ pub(in crate::filters) fn collect_sorted(
     fingerprint: impl Fn(KeyHash) -> u64,
 ) -> Result<Vec<u64>, Error> {
     let mut fingerprints = Vec::new();
-    let read = read_keys(options, keys, |run| {
+    let read = read_all(options, keys, |run| {
         if (fingerprints.len() + run.len()) as u64 > capacity {
             return Err(Error::Capacity { capacity });
         }

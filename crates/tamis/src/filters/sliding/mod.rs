@@ -69,7 +69,7 @@ use crate::math::Float;
 use crate::options::BuildOptions;
 use crate::settings::{Setting, Settings};
 use crate::shape::{Figures, Shape, check_keys};
-use crate::source::{KeySource, read_keys};
+use crate::source::{KeySource, read_all};
 use crate::traits::{Build, Filter, Persist, Window};
 
 const STATE: Name = Name::new("state");
@@ -672,7 +672,7 @@ impl Build for Sliding {
     ) -> Result<Self, Error> {
         let mut filter = Self::new(fit(0)?)?;
         let (mut seen, mut placed) = (Vec::new(), 0);
-        read_keys(options, keys, |run| {
+        read_all(options, keys, |run| {
             seen.resize(run.len(), false);
             filter.push_batch(run, &mut seen);
             placed += run.len() as u64;
