@@ -5,6 +5,7 @@
 mod floors;
 mod growth;
 mod peers;
+mod shared;
 mod statics;
 
 use std::os::unix::process::CommandExt;
@@ -108,6 +109,12 @@ fn run(options: &Options) -> Result<()> {
     if options.selects("binary_fuse") {
         on_two("binary_fuse", threads::<BinaryFuse>(options)?);
     }
+    if options.selects("bloom") && options.selects("fastbloom") {
+        show_shared("bloom / fastbloom atomic foldhash", shared::bloom(options)?);
+    }
+    if options.selects("cuckoo") && options.selects("atomic-cuckoo-filter") {
+        show_shared("cuckoo / atomic-cuckoo-filter ahash 16", shared::cuckoo(options)?);
+    }
     if options.selects("counting_quotient") && options.selects("qfilter") {
         let batch = 1 << 16;
         println!("counting_quotient filled by insertion / qfilter filled one by one:");
@@ -133,6 +140,13 @@ fn keep_memory() -> Result<()> {
     let all = if set.is_empty() { KEEP.to_owned() } else { format!("{set}:{KEEP}") };
     let arguments = std::env::args_os().skip(1);
     Err(Command::new(std::env::current_exe()?).args(arguments).env(TUNABLES, all).exec().into())
+}
+
+fn show_shared(names: &str, ratios: shared::Ratios) {
+    let shared::Ratios { insert, hit, miss, mixed } = ratios;
+    let [insert, hit, miss, mixed] = [insert, hit, miss, mixed].map(|ratio| cell(Some(ratio)));
+    println!("shared by 2 threads, {names}:");
+    println!("  insert {insert}, hit {hit}, miss {miss}, insert and look up by turns {mixed}");
 }
 
 fn cell(ratio: Option<Ratio>) -> String {

@@ -162,7 +162,7 @@ pub fn quotient_filter(keys: u64, fpr: f64, seed: u64) -> Result<Quotient> {
 /// ahash with keys that the compiler knows. By itself it fetches random ones for each hash anew,
 /// which the program drew when it started.
 #[derive(Clone)]
-struct FixedAHash(AHasher);
+pub struct FixedAHash(AHasher);
 
 impl Default for FixedAHash {
     #[inline(always)]
