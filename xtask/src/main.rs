@@ -3,6 +3,7 @@
 mod format;
 mod plot;
 mod release;
+mod speed;
 mod table;
 
 use std::io::{BufRead, BufReader, Write};
@@ -13,10 +14,14 @@ use anyhow::{Context, Result, bail, ensure};
 const HELP: &str = "\
 cargo xtask CHORE
 
-  test           everything that must hold before a change lands; one closing line
+  test [PART]    everything that must hold before a change lands; one closing line. Parts run alone:
+                 style, docs, no-std, rust, examples, speed
   soak           the same checks with the large counts: hours
   fuzz [SECONDS] every fuzz target, so long each (60)
   peers [FLAGS]  our filters beside other crates', in one process; flags as `tamis bench`
+  speed [--write]
+                 counts the instructions of each operation under callgrind and compares them with
+                 docs/instructions.csv, within 3 %; --write makes that table
   lab            runs every program of lab/ and rewrites its tables and figures: hours
   table          writes the table of filters in docs/choosing.md from the registry
   plot           writes the README's plot, docs/bits-per-key.svg
@@ -40,7 +45,7 @@ fn main() -> Result<()> {
         arguments.split_first().map_or(("", &[][..]), |(chore, rest)| (chore.as_str(), rest));
     std::env::set_current_dir(root())?;
     match chore {
-        "test" => test(),
+        "test" => test(rest),
         "soak" => soak(),
         "fuzz" => fuzz(rest.first().map_or(Ok(60), |seconds| seconds.parse())?),
         "peers" => {
@@ -54,6 +59,7 @@ fn main() -> Result<()> {
         "lab" => LAB.into_iter().try_for_each(|program| {
             cargo(["run", "--release", "--package", "tamis-lab", "--bin", program])
         }),
+        "speed" => speed::speed(rest),
         "table" => table::write(),
         "plot" => plot::write(),
         "fmt" => format::write(),
@@ -72,40 +78,75 @@ fn root() -> &'static str {
 
 /// Installs the servers that the dictionary is tested with, where that can be done.
 fn servers() {
-    let there = |program: &str| {
-        let folders = std::env::var_os("PATH").unwrap_or_default();
-        let found = std::env::split_paths(&folders).any(|folder| folder.join(program).is_file());
-        let debian = format!("/usr/lib/{program}ql");
-        found || std::path::Path::new(&debian).is_dir()
-    };
     for (program, package) in [("redis-server", "redis-server"), ("postgres", "postgresql")] {
-        if there(program) {
-            continue;
-        }
-        // Lists of packages may be missing on a fresh machine; if they cannot be had, the rest says so.
-        let _ = run(Command::new("apt-get").args(["update", "--quiet"]));
-        let mut install = Command::new("apt-get");
-        install.args(["install", "--yes", "--no-install-recommends", package]);
-        if run(install.env("DEBIAN_FRONTEND", "noninteractive")).is_err() || !there(program) {
+        if !install(program, package) {
             println!("NOT TESTED: the store in {package}, which could not be installed");
         }
     }
 }
 
-fn test() -> Result<()> {
-    servers();
+/// Returns whether a program is there, after installing its package if that can be done.
+fn install(program: &str, package: &str) -> bool {
+    let there = || {
+        let folders = std::env::var_os("PATH").unwrap_or_default();
+        let found = std::env::split_paths(&folders).any(|folder| folder.join(program).is_file());
+        let debian = format!("/usr/lib/{program}ql");
+        found || std::path::Path::new(&debian).is_dir()
+    };
+    if there() {
+        return true;
+    }
+    // Lists of packages may be missing on a fresh machine; without them the next command fails.
+    let _ = run(Command::new("apt-get").args(["update", "--quiet"]));
+    let mut install = Command::new("apt-get");
+    install.args(["install", "--yes", "--no-install-recommends", package]);
+    run(install.env("DEBIAN_FRONTEND", "noninteractive")).is_ok() && there()
+}
+
+/// The parts of `cargo xtask test`, in order.
+const PARTS: [(&str, fn() -> Result<()>); 6] = [
+    ("style", style),
+    ("docs", docs),
+    ("no-std", without_std),
+    ("rust", rust),
+    ("examples", examples),
+    ("speed", || speed::speed(&[])),
+];
+
+/// Runs the named parts, or all of them.
+fn test(names: &[String]) -> Result<()> {
+    for name in names {
+        let known = PARTS.map(|(part, _)| part);
+        ensure!(known.contains(&name.as_str()), "no part is called {name}: {}", known.join(", "));
+    }
+    let named = |part: &str| names.is_empty() || names.iter().any(|name| name == part);
+    for (part, run) in PARTS.iter().filter(|(part, _)| named(part)) {
+        let start = std::time::Instant::now();
+        run().with_context(|| format!("cargo xtask test {part}"))?;
+        println!("tamis: {part}: ok in {:.0} s", start.elapsed().as_secs_f64());
+    }
+    Ok(())
+}
+
+/// Checks format and lints, and that generated tables and figures are up to date.
+fn style() -> Result<()> {
     format::check()?;
     cargo(["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
     table::check()?;
-    plot::check()?;
+    plot::check()
+}
+
+fn docs() -> Result<()> {
     run(Command::new("cargo")
         .args(["doc", "--locked", "--workspace", "--no-deps", "--quiet"])
-        .env("RUSTDOCFLAGS", "-D warnings"))?;
-    without_std()?;
-    let tally =
-        tests(Command::new("cargo").args(["test", "--locked", "--workspace", "--no-fail-fast"]))?;
-    examples()?;
-    tally.close()
+        .env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+/// Runs the tests of all crates.
+fn rust() -> Result<()> {
+    servers();
+    let mut command = Command::new("cargo");
+    tests(command.args(["test", "--locked", "--workspace", "--no-fail-fast"]))?.close()
 }
 
 /// Checks that the library compiles without the standard library.
