@@ -6,26 +6,25 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Mutex;
 use std::{fs, thread};
 
 use anyhow::{Context, Result, bail, ensure};
-use tamis::Kind;
+use tamis::{Capability, Kind};
 
 use crate::{cargo, install, run};
 
 const TABLE: &str = "docs/instructions.csv";
 const FOLDER: &str = "target/speed";
-/// The operations, in the order in which `crates/bench/examples/instructions.rs` runs them.
+/// The operations of `crates/bench/examples/instructions.rs`; static kinds do not insert.
 const OPERATIONS: [&str; 5] = ["hit", "miss", "hit, batch", "miss, batch", "insert"];
 /// The keys of each operation in that program.
 const QUERIES: f64 = 10_000.0;
 /// The largest relative difference from the table.
 const TOLERANCE: f64 = 0.03;
 
-/// Instructions per key of each operation of a kind; static kinds do not insert.
+/// Instructions per key of each operation of a kind.
 type Counts = Vec<f64>;
 
 /// Counts instructions and compares them with the table, or writes the table with `--write`.
@@ -114,29 +113,24 @@ fn count() -> Result<BTreeMap<String, Counts>> {
 }
 
 fn count_kind(program: &str, kind: Kind) -> Result<Counts> {
-    let out = format!("{FOLDER}/{kind}.out");
-    let status = Command::new("valgrind")
-        .args(["--tool=callgrind", "--toggle-collect=*measured_*", "--dump-after=*measured_*"])
-        .arg(format!("--callgrind-out-file={out}"))
-        .args([program, "run", &format!("{FOLDER}/{kind}.tamis")])
-        .stderr(Stdio::null())
-        .status()?;
-    ensure!(status.success(), "the program failed under callgrind");
-    let mut counts = Counts::new();
-    for dump in 1.. {
-        let path = format!("{out}.{dump}");
-        if !Path::new(&path).exists() {
-            break;
-        }
-        let text = fs::read_to_string(&path)?;
-        let totals = text.lines().find_map(|line| line.strip_prefix("totals: "));
-        let totals: f64 =
-            totals.with_context(|| format!("{path} has no totals"))?.trim().parse()?;
-        counts.push(totals / QUERIES);
-    }
-    let expected = OPERATIONS.len() - usize::from(kind.can(tamis::Capability::Static));
-    ensure!(counts.len() == expected, "{} operations were counted, not {expected}", counts.len());
-    Ok(counts)
+    let operations = OPERATIONS.len() - usize::from(kind.can(Capability::Static));
+    OPERATIONS[..operations]
+        .iter()
+        .map(|operation| count_operation(program, kind, operation))
+        .collect()
+}
+
+fn count_operation(program: &str, kind: Kind, operation: &str) -> Result<f64> {
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--toggle-collect=*measured*", "--callgrind-out-file=/dev/null"])
+        .args([program, "run", &format!("{FOLDER}/{kind}.tamis"), operation])
+        .output()?;
+    let report = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{operation} failed under callgrind:\n{report}");
+    let collected = report.lines().find_map(|line| line.split("Collected : ").nth(1));
+    let collected: f64 = collected.context("callgrind printed no count")?.trim().parse()?;
+    ensure!(collected > QUERIES, "{operation} was not counted");
+    Ok(collected / QUERIES)
 }
 
 fn table(machine: &str, counts: &BTreeMap<String, Counts>) -> String {

@@ -1,9 +1,9 @@
 //! The operations whose instructions `cargo xtask speed` counts under callgrind.
 //!
 //! `instructions write FOLDER` builds a filter of each kind and saves it as `FOLDER/KIND.tamis`.
-//! `instructions run FILE` opens one and runs every operation of its kind on 10^4 keys, each in a
-//! function of its own whose name starts with `measured_`. Filters are built without callgrind, which
-//! is 50 times as slow.
+//! `instructions run FILE OPERATION` opens one and runs one operation on 10^4 keys in the function
+//! `measured`, whose instructions are counted. Filters are built without callgrind, which is 50 times as
+//! slow.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -21,8 +21,8 @@ fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["write", folder] => Kind::ALL.iter().try_for_each(|kind| write(*kind, folder.as_ref())),
-        ["run", file] => run(file.as_ref()),
-        _ => bail!("usage: instructions write FOLDER | run FILE"),
+        ["run", file, operation] => run(file.as_ref(), operation),
+        _ => bail!("usage: instructions write FOLDER | run FILE OPERATION"),
     }
 }
 
@@ -38,20 +38,36 @@ fn write(kind: Kind, folder: &Path) -> Result<()> {
     Ok(filter.save(folder.join(format!("{kind}.tamis")))?)
 }
 
-fn run(file: &Path) -> Result<()> {
-    let mut filter = Keyed::<AnyFilter>::open(file)?;
+fn run(file: &Path, operation: &str) -> Result<()> {
+    let filter = Keyed::<AnyFilter>::open(file)?;
     let kind = filter.filter().kind();
-    let members = spread(0, keys(kind));
-    let non_members = spread(1 << 40, keys(kind));
-    look_up(kind, file, &members, &non_members)?;
-    if kind.can(Capability::Insert) || kind.can(Capability::Window) {
-        filter = filter.empty_like()?;
-        // The filter is half full when insertions are counted.
-        let half = keys(kind) / 2;
-        insert(&mut filter, &(0..half).collect::<Vec<_>>())?;
-        measured_insert(&mut filter, &spread(half, QUERIES))?;
-    }
+    let (keys, all_found) = match operation {
+        "hit" | "hit, batch" => (spread(0, keys(kind)), true),
+        "miss" | "miss, batch" => (spread(1 << 40, keys(kind)), false),
+        "insert" => return insert_into(filter.empty_like()?, keys(kind) / 2),
+        _ => bail!("there is no operation {operation}"),
+    };
+    let found = look_up(kind, file, &keys, operation.ends_with("batch"))?;
+    ensure!(!all_found || found == keys.len(), "{found} of {} members were found", keys.len());
     Ok(())
+}
+
+/// Counts insertions into a filter that holds `half` keys.
+fn insert_into(mut filter: Keyed<AnyFilter>, half: u64) -> Result<()> {
+    let window = filter.filter().kind().can(Capability::Window);
+    let mut insert = |keys: Vec<u64>| -> Result<()> {
+        for key in &keys {
+            if window {
+                filter.push(key)?;
+            } else {
+                filter.insert(key)?;
+            }
+        }
+        Ok(())
+    };
+    insert((0..half).collect())?;
+    let keys = spread(half, QUERIES);
+    measured(|| insert(keys))
 }
 
 /// Returns 10^4 of `count` consecutive keys, in an order that visits the whole table.
@@ -61,10 +77,10 @@ fn spread(from: u64, count: u64) -> Vec<u64> {
 
 macro_rules! define_look_up {
     ($( $id:literal $file:ident $type:ident { $($can:ident)* } $paper:literal; )*) => {
-        /// Looks keys up in the filter of `file`, as a program does that names the kind's type.
-        fn look_up(kind: Kind, file: &Path, members: &[u64], non_members: &[u64]) -> Result<()> {
+        /// Returns how many of the keys the filter of `file` holds, as a program does that names its type.
+        fn look_up(kind: Kind, file: &Path, keys: &[u64], batch: bool) -> Result<usize> {
             match kind {
-                $( Kind::$type => look_up_in(&Keyed::<tamis::$type>::open(file)?, members, non_members), )*
+                $( Kind::$type => Ok(look_up_in(&Keyed::<tamis::$type>::open(file)?, keys, batch)), )*
                 // `Kind` is non-exhaustive; the registry lists every kind of this version.
                 other => bail!("{other} is not in the registry"),
             }
@@ -73,50 +89,16 @@ macro_rules! define_look_up {
 }
 tamis::registry!(define_look_up);
 
-fn look_up_in<F: Filter>(filter: &Keyed<F>, members: &[u64], non_members: &[u64]) -> Result<()> {
-    let found = measured_hit(filter, members);
-    ensure!(found == members.len(), "{found} of {} members were found", members.len());
-    black_box(measured_miss(filter, non_members));
-    let found = measured_hit_batch(filter, members).into_iter().filter(|found| *found).count();
-    ensure!(found == members.len(), "{found} of {} members were found", members.len());
-    black_box(measured_miss_batch(filter, non_members));
-    Ok(())
-}
-
-#[inline(never)]
-fn measured_hit<F: Filter>(filter: &Keyed<F>, keys: &[u64]) -> usize {
-    keys.iter().filter(|key| filter.contains(*key)).count()
-}
-
-#[inline(never)]
-fn measured_miss<F: Filter>(filter: &Keyed<F>, keys: &[u64]) -> usize {
-    keys.iter().filter(|key| filter.contains(*key)).count()
-}
-
-#[inline(never)]
-fn measured_hit_batch<F: Filter>(filter: &Keyed<F>, keys: &[u64]) -> Vec<bool> {
-    filter.contains_batch(keys)
-}
-
-#[inline(never)]
-fn measured_miss_batch<F: Filter>(filter: &Keyed<F>, keys: &[u64]) -> Vec<bool> {
-    filter.contains_batch(keys)
-}
-
-#[inline(never)]
-fn measured_insert(filter: &mut Keyed<AnyFilter>, keys: &[u64]) -> Result<()> {
-    insert(filter, keys)
-}
-
-/// Inserts or pushes the keys one by one.
-fn insert(filter: &mut Keyed<AnyFilter>, keys: &[u64]) -> Result<()> {
-    let window = filter.filter().kind().can(Capability::Window);
-    for key in keys {
-        if window {
-            filter.push(key)?;
-        } else {
-            filter.insert(key)?;
-        }
+fn look_up_in<F: Filter>(filter: &Keyed<F>, keys: &[u64], batch: bool) -> usize {
+    if batch {
+        let found = measured(|| filter.contains_batch(keys));
+        return found.into_iter().filter(|found| *found).count();
     }
-    Ok(())
+    measured(|| keys.iter().filter(|key| filter.contains(*key)).count())
+}
+
+/// Runs `operation` where callgrind counts.
+#[inline(never)]
+fn measured<R>(operation: impl FnOnce() -> R) -> R {
+    black_box(operation())
 }
