@@ -90,7 +90,8 @@ impl Effort {
         let seed = match self {
             Self::Quick => salt,
             Self::Soak => {
-                let seed = tamis::KeyHasher::random(tamis::HashId::Fast).seed()[0];
+                let hasher = tamis::KeyHasher::random(tamis::HashId::Fast);
+                let seed = hasher.expect("the operating system has random bits").seed()[0];
                 println!("salt {salt}: seed {seed:#x}");
                 seed
             }

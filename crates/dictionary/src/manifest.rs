@@ -98,8 +98,7 @@ impl Manifest {
         let (Ok(kind), Ok(hash)) = (u16::try_from(kind), u16::try_from(hash)) else {
             return Err(corrupt);
         };
-        let hasher =
-            KeyHasher::new(HashId::from_id(hash).map_err(tamis::Error::from)?, [first, second]);
+        let hasher = KeyHasher::new(HashId::from_id(hash)?, [first, second]);
         let mut valid_bits = MIN_SHARD_BITS..=MAX_SHARD_BITS;
         let Some(shard_bits) = valid_bits.find(|bits| u64::from(*bits) == shard_bits) else {
             return Err(corrupt);

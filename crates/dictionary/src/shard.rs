@@ -24,7 +24,6 @@
 //! non-member to be one of the new filter.
 
 use std::collections::BTreeSet;
-use std::hash::{BuildHasher, RandomState};
 use std::ops::RangeInclusive;
 use std::sync::{
     Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
@@ -67,7 +66,7 @@ pub(crate) struct SaltedFilter<F> {
 impl<F: Build> SaltedFilter<F> {
     /// Builds a filter of `keys` with a new random salt.
     pub(crate) fn build(shape: F::Shape, keys: &[KeyHash]) -> Result<Self, tamis::Error> {
-        let salt = RandomState::new().hash_one(0u64);
+        let salt = getrandom::u64().map_err(|error| tamis::Error::Random(error.into()))?;
         let keys = Hashes::new(keys.iter().map(|key| salted(*key, salt)));
         Ok(Self { filter: F::build(shape, keys)?, salt })
     }

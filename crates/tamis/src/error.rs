@@ -128,8 +128,16 @@ pub enum Error {
         /// The reason.
         error: io::Error,
     },
+    /// The operating system has no random bits for a seed.
+    #[cfg(feature = "std")]
+    Random(io::Error),
     /// There is no filter, hash or capability with this name or number.
     Unknown(UnknownName),
+    /// An older version of this library wrote the bytes, in a form that is no longer read.
+    Outdated {
+        /// What has changed since then.
+        what: &'static str,
+    },
     /// A file or buffer could not be read or written.
     File(tamis_format::Error),
     /// The source of the keys failed.
@@ -174,7 +182,8 @@ impl Error {
             | Self::Setting { .. }
             | Self::Missing { .. }
             | Self::Value { .. }
-            | Self::Unknown(_) => ErrorKind::InvalidInput,
+            | Self::Unknown(_)
+            | Self::Outdated { .. } => ErrorKind::InvalidInput,
             Self::Full { .. } | Self::Capacity { .. } => ErrorKind::Full,
             Self::Unsupported { .. } => ErrorKind::Unsupported,
             Self::Mismatch { .. } | Self::Part { .. } | Self::KeyForm { .. } => ErrorKind::Mismatch,
@@ -183,7 +192,9 @@ impl Error {
             Self::Stopped { .. } => ErrorKind::Stopped,
             Self::Poisoned => ErrorKind::Poisoned,
             #[cfg(feature = "std")]
-            Self::Scratch { .. } | Self::File(tamis_format::Error::Io(_)) => ErrorKind::Io,
+            Self::Scratch { .. } | Self::Random(_) | Self::File(tamis_format::Error::Io(_)) => {
+                ErrorKind::Io
+            }
             Self::File(_) => ErrorKind::Corrupt,
             Self::Source(_) => ErrorKind::Source,
         }
@@ -264,7 +275,14 @@ impl fmt::Display for Error {
             Self::Scratch { folder, error } => {
                 write!(f, "scratch file in {}: {error}", folder.display())
             }
+            #[cfg(feature = "std")]
+            Self::Random(error) => {
+                write!(f, "the operating system has no random bits for a seed: {error}")
+            }
             Self::Unknown(unknown) => write!(f, "{unknown}"),
+            Self::Outdated { what } => {
+                write!(f, "written by an older version of tamis ({what}): build it again")
+            }
             Self::File(error) => write!(f, "{error}"),
             Self::Source(error) => write!(f, "{error}"),
         }
@@ -277,7 +295,7 @@ impl core::error::Error for Error {
             Self::File(error) => Some(error),
             Self::Source(error) => Some(error.as_ref()),
             #[cfg(feature = "std")]
-            Self::Scratch { error, .. } => Some(error),
+            Self::Scratch { error, .. } | Self::Random(error) => Some(error),
             _ => None,
         }
     }

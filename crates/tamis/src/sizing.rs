@@ -13,7 +13,7 @@ use crate::shape::{Goal, Shape, solve};
 /// ```
 /// use tamis::{BuildOptions, Filter, HashId, Hashes, Key, KeyHasher, Kind, Sizing};
 ///
-/// let hasher = KeyHasher::random(HashId::Fast);
+/// let hasher = KeyHasher::random(HashId::Fast)?;
 /// let mut keys = Hashes::new(["apple", "pear"].iter().map(|key| key.hash_with(&hasher)));
 /// // Static kinds count their keys: no capacity is needed.
 /// let filter = Kind::Ribbon.build(&Sizing::fpr(0.001), &mut keys, &BuildOptions::new())?;

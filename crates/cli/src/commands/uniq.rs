@@ -143,7 +143,7 @@ fn begin(args: &Uniq) -> Result<Keyed<AnyFilter>> {
     }
     memory::check_memory(tamis::Shape::figures(&shape).bytes, None)?;
     let filter = Sliding::build(shape, &[][..])?;
-    let keyed = Keyed::new(KeyHasher::random(HashId::Fast), AnyFilter::Sliding(filter));
+    let keyed = Keyed::new(KeyHasher::random(HashId::Fast)?, AnyFilter::Sliding(filter));
     Ok(keyed.with_key_forms(args.form.key_forms()))
 }
 

@@ -91,7 +91,7 @@ impl<F: DictionaryFilter, S: Store> Engine<F, S> {
             let shard_bits = shard_bits.clamp(MIN_SHARD_BITS, MAX_SHARD_BITS);
             let manifest = Manifest {
                 kind: F::KIND.id(),
-                hasher: KeyHasher::random(options.hash),
+                hasher: KeyHasher::random(options.hash)?,
                 keys: options.keys,
                 fpr: options.fpr,
                 shard_bits,

@@ -18,7 +18,6 @@
 //! so a writer whose session broke without its knowledge is refused from then on.
 
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
 use std::ops::RangeInclusive;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -289,8 +288,9 @@ fn key_prefix(key: &str) -> String {
     format!("substring({key} for 1000)")
 }
 
-fn fresh_token() -> Vec<u8> {
-    RandomState::new().hash_one(0u64).to_le_bytes().to_vec()
+fn fresh_token() -> Result<Vec<u8>, Error> {
+    let token = getrandom::u64().map_err(|error| tamis::Error::Random(error.into()))?;
+    Ok(token.to_le_bytes().to_vec())
 }
 
 impl Store for PostgresStore {
@@ -307,7 +307,7 @@ impl Store for PostgresStore {
         if !locked.map_err(failed)?.get::<_, bool>(0) {
             return Err(Error::InUse);
         }
-        let token = fresh_token();
+        let token = fresh_token()?;
         let name = &self.name;
         let fence = format!(
             "insert into {name}_notes values ('fence', $1)
@@ -410,7 +410,7 @@ impl Store for PostgresStore {
         // Each write transaction share-locks the row of the token. The update waits for transactions that
         // hold the old token; later ones fail the check.
         let mut token = lock(&self.token);
-        let fresh = fresh_token();
+        let fresh = fresh_token()?;
         let name = &self.name;
         let change =
             format!("update {name}_notes set note = $1 where name = 'fence' and note = $2");

@@ -23,7 +23,6 @@
 //! reads only the range that it needs.
 
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
 use std::ops::RangeInclusive;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -368,8 +367,9 @@ fn hash_prefix(field: &[u8]) -> u64 {
     field.first_chunk().map_or(0, |hi| u64::from_be_bytes(*hi))
 }
 
-fn fresh_token() -> String {
-    format!("{:016x}", RandomState::new().hash_one(0u64))
+fn fresh_token() -> Result<String, Error> {
+    let token = getrandom::u64().map_err(|error| tamis::Error::Random(error.into()))?;
+    Ok(format!("{token:016x}"))
 }
 
 impl Store for RedisStore {
@@ -378,7 +378,7 @@ impl Store for RedisStore {
     }
 
     fn acquire(&self) -> Result<(), Error> {
-        let token = fresh_token();
+        let token = fresh_token()?;
         if self.inner.run_lease_script(ACQUIRE, &token, "")? == 0 {
             return Err(Error::InUse);
         }
@@ -471,7 +471,7 @@ impl Store for RedisStore {
 
     fn barrier(&self) -> Result<(), Error> {
         let mut token = lock(&self.inner.token);
-        let fresh = fresh_token();
+        let fresh = fresh_token()?;
         self.inner.run_lease_script(RENEW, &token, &fresh)?;
         *token = fresh;
         Ok(())

@@ -156,7 +156,7 @@ impl<'a, F> Builder<'a, F> {
         match self.seed {
             Some(seed) => Ok(KeyHasher::new(self.hash, seed)),
             #[cfg(feature = "std")]
-            None => Ok(KeyHasher::random(self.hash)),
+            None => KeyHasher::random(self.hash),
             #[cfg(not(feature = "std"))]
             None => Err(Error::Missing { what: "the seed" }),
         }

@@ -37,7 +37,7 @@ pub(crate) fn run(args: &Build) -> Result<()> {
     let counts = args.keys.is_none() && !can(Capability::Static) && !can(Capability::Grow);
     let once = !counts && (can(Capability::Static) || args.no_verify);
     let keys = Keys::open(&args.keys_from, args.form.separator(), !once)?;
-    let hasher = hasher(args);
+    let hasher = hasher(args)?;
     let pass = Pass { args, keys: &keys, hasher: &hasher };
     let counted = if counts { Some(count_keys(args, &keys)?) } else { None };
     let kind = choose(args, args.keys.or(counted).unwrap_or(FIRST_KEYS))?;
@@ -86,11 +86,11 @@ fn check_flags(args: &Build) -> Result<()> {
 }
 
 /// Returns the hasher for the keys.
-fn hasher(args: &Build) -> KeyHasher {
-    match args.seed {
+fn hasher(args: &Build) -> Result<KeyHasher> {
+    Ok(match args.seed {
         Some(seed) => KeyHasher::new(args.hash, seed),
-        None => KeyHasher::random(args.hash),
-    }
+        None => KeyHasher::random(args.hash)?,
+    })
 }
 
 fn changed() -> anyhow::Error {

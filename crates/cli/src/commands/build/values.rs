@@ -20,7 +20,7 @@ pub(super) fn build(args: &Build) -> Result<()> {
     args.form.require_lines()?;
     let kind = kind_with(args, Capability::Map)?;
     let keys = Keys::open(&args.keys_from, args.form.separator(), true)?;
-    let hasher = hasher(args);
+    let hasher = hasher(args)?;
     let pass = Pass { args, keys: &keys, hasher: &hasher };
     let (filter, tally) = solve(&pass, kind)?;
     if !args.no_verify {

@@ -312,7 +312,7 @@ impl Shape for BroomShape {
 /// ```
 /// use tamis::{Broom, HashId, Key, KeyHash, KeyHasher, Keyed};
 ///
-/// let hasher = KeyHasher::random(HashId::Secure);
+/// let hasher = KeyHasher::random(HashId::Secure)?;
 /// let store: Vec<KeyHash> = (0..1000u64).map(|key| key.hash_with(&hasher)).collect();
 /// let mut filter = Keyed::<Broom>::builder().fpr(0.03).hasher(&hasher).build(0..1000u64)?;
 /// // A false positive: the store does not have the key, and reports it to the filter.

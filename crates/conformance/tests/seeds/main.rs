@@ -1,4 +1,8 @@
-//! Related seeds make unrelated hashes.
+//! Hashes: related seeds make unrelated ones, and keys that were prepared without the seed are no worse
+//! than others.
+
+mod prepared;
+mod sets;
 
 use tamis::{KeyHash, KeyHasher};
 use tamis_conformance::keys::ORIGINS;

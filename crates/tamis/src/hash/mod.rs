@@ -1,0 +1,207 @@
+//! Keys become 128 bits here, and nowhere else.
+//!
+//! A filter never sees a key, only its [`KeyHash`]. A [`KeyHasher`] is one of two functions and a
+//! 128-bit seed. FORMAT.md specifies both functions with test vectors, because a saved filter is
+//! worthless to a reader that hashes otherwise. SECURITY.md states what is known about collisions.
+//!
+//! * [`HashId::Fast`]: 64 x 64-bit products of the key and of secret words, which are derived from the seed.
+//!   Keys that were prepared without the seed collide as rarely as random ones. It is not made for
+//!   attackers that observe answers.
+//! * [`HashId::Secure`]: SipHash-1-3 with 128 bits of output, keyed with the seed. An attacker that does
+//!   not know the seed cannot find keys that collide.
+//!
+//! `std::hash::Hash` is not used: it feeds other bytes on other machines and other compilers.
+
+mod fast;
+mod key;
+#[cfg(test)]
+mod tests;
+
+use alloc::string::ToString;
+
+use siphasher::sip128::SipHasher13;
+use tamis_bits::range::scale;
+use xxhash_rust::xxh64::xxh64;
+
+use crate::capability::UnknownName;
+use crate::error::Error;
+
+use fast::FastKey;
+pub use key::Key;
+
+/// 128 uniform bits: all that a filter ever sees of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KeyHash {
+    /// Mostly decides where a key lives.
+    pub hi: u64,
+    /// Mostly decides what is remembered of it there.
+    pub lo: u64,
+}
+
+impl KeyHash {
+    /// The hash that Parquet's split-block Bloom filter uses, XXH64 with seed 0, laid out so that
+    /// our `split_block_bloom` sets the bits that Parquet would.
+    pub fn parquet(bytes: &[u8]) -> Self {
+        let hash = xxh64(bytes, 0);
+        Self { hi: hash & !0xffff_ffff, lo: hash & 0xffff_ffff }
+    }
+
+    /// An endless walk over `0..places`, the same for the same hash.
+    ///
+    /// Each step adds `lo` and turns the sum, so that bits which did not count yet come to the top:
+    /// two hashes that begin in the same place with nearly the same stride part at the next step.
+    /// Plain double hashing keeps such pairs together, which shows as excess false positives in
+    /// small filters.
+    #[inline(always)]
+    pub fn probes(self, places: u64) -> Probes {
+        Probes { at: self.hi, step: self.lo, places }
+    }
+}
+
+/// See [`KeyHash::probes`].
+#[derive(Clone, Copy, Debug)]
+pub struct Probes {
+    at: u64,
+    step: u64,
+    places: u64,
+}
+
+impl Iterator for Probes {
+    type Item = u64;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<u64> {
+        let place = scale(self.at, self.places);
+        self.at = self.at.wrapping_add(self.step).rotate_left(27);
+        Some(place)
+    }
+}
+
+/// Which function makes hashes; its number is in the file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u16)]
+pub enum HashId {
+    /// SipHash-1-3-128.
+    Secure = 2,
+    /// Products with secret factors.
+    #[default]
+    Fast = 3,
+}
+
+impl HashId {
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fast => "fast",
+            Self::Secure => "secure",
+        }
+    }
+
+    /// Returns the function with this number in a file.
+    ///
+    /// # Errors
+    /// [`Error::Outdated`] if only older versions of this library had it, and [`Error::Unknown`] if there is
+    /// no such function.
+    pub fn from_id(id: u16) -> Result<Self, Error> {
+        match id {
+            1 => Err(Error::Outdated { what: "its `fast` hash is number 1, now it is number 3" }),
+            2 => Ok(Self::Secure),
+            3 => Ok(Self::Fast),
+            _ => Err(UnknownName::new("hash", id.to_string()).into()),
+        }
+    }
+}
+
+impl core::str::FromStr for HashId {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        [Self::Fast, Self::Secure]
+            .into_iter()
+            .find(|id| id.name() == name)
+            .ok_or_else(|| UnknownName::new("hash", name))
+    }
+}
+
+/// A hash function with its seed.
+///
+/// Its `Debug` form does not show the seed: an attacker that knows it can find collisions.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct KeyHasher {
+    id: HashId,
+    seed: [u64; 2],
+    /// What `Fast` derives from the seed; zero for `Secure`.
+    fast: FastKey,
+}
+
+impl core::fmt::Debug for KeyHasher {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("KeyHasher").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl KeyHasher {
+    /// Returns the function `id` with this seed.
+    pub fn new(id: HashId, seed: [u64; 2]) -> Self {
+        let fast = match id {
+            HashId::Fast => FastKey::new(seed),
+            HashId::Secure => FastKey::default(),
+        };
+        Self { id, seed, fast }
+    }
+
+    /// Returns the function `id` with a random seed from the operating system.
+    ///
+    /// # Errors
+    /// [`Error::Random`] if the operating system has no random bits.
+    #[cfg(feature = "std")]
+    pub fn random(id: HashId) -> Result<Self, Error> {
+        let word = || getrandom::u64().map_err(|error| Error::Random(error.into()));
+        Ok(Self::new(id, [word()?, word()?]))
+    }
+
+    /// Returns which function it is.
+    pub fn id(&self) -> HashId {
+        self.id
+    }
+
+    /// Returns the seed. Keep it secret if others choose the keys.
+    pub fn seed(&self) -> [u64; 2] {
+        self.seed
+    }
+
+    /// Returns the hash of a byte string.
+    #[inline]
+    pub fn bytes(&self, bytes: &[u8]) -> KeyHash {
+        match self.id {
+            HashId::Fast => self.fast.bytes(bytes),
+            HashId::Secure => self.sip(bytes),
+        }
+    }
+
+    /// Returns the hash of an integer: its value as 64-bit two's complement, whatever its type was.
+    #[inline]
+    pub fn int(&self, value: u64) -> KeyHash {
+        match self.id {
+            HashId::Fast => self.fast.int(value),
+            HashId::Secure => self.sip(&value.to_le_bytes()),
+        }
+    }
+
+    /// Returns the hash of two hashes: of their words, first to last, as little-endian bytes.
+    fn pair(&self, first: KeyHash, second: KeyHash) -> KeyHash {
+        let mut bytes = [0; 32];
+        let words = [first.hi, first.lo, second.hi, second.lo];
+        for (bytes, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
+            *bytes = word.to_le_bytes();
+        }
+        self.bytes(&bytes)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn sip(&self, bytes: &[u8]) -> KeyHash {
+        let hash = SipHasher13::new_with_keys(self.seed[0], self.seed[1]).hash(bytes);
+        KeyHash { hi: hash.h2, lo: hash.h1 }
+    }
+}
