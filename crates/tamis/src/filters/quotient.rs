@@ -43,7 +43,7 @@ use tamis_bits::{Words, packed, prefetch, set};
 use tamis_format::{Name, Reader, Writer};
 
 use super::common::sort::{CHECKED, collect_sorted};
-use super::common::{check_same, sum_of_keys, usize_words};
+use super::common::{check_same, usize_words};
 use crate::error::{Error, Full};
 use crate::hash::KeyHash;
 #[cfg(not(feature = "std"))]
@@ -452,8 +452,8 @@ impl Merge for Quotient {
     /// Merges both tables in one pass into a new table.
     fn merge(&mut self, other: &Self) -> Result<(), Error> {
         check_same(&self.shape, &other.shape)?;
-        sum_of_keys(self.len, other.len, self.shape.keys)?;
         let merged = merge_sorted(self.fingerprints(), other.fingerprints());
+        // It checks the capacity.
         *self = Self::from_sorted(&self.shape, merged, || Ok(()))?;
         Ok(())
     }
