@@ -1,6 +1,7 @@
 //! The project's chores: `cargo xtask CHORE`.
 
 mod format;
+mod mutants;
 mod plot;
 mod release;
 mod table;
@@ -16,6 +17,7 @@ cargo xtask CHORE
   test           everything that must hold before a change lands; one closing line
   soak           the same checks with the large counts: hours
   fuzz [SECONDS] every fuzz target, so long each (60)
+  mutants [WORD]… plants known faults, or those that a word occurs in, and checks that the tests notice them
   peers [FLAGS]  our filters beside other crates', in one process; flags as `tamis bench`
   lab            runs every program of lab/ and rewrites its tables and figures: hours
   table          writes the table of filters in docs/choosing.md from the registry
@@ -57,6 +59,7 @@ fn main() -> Result<()> {
         "table" => table::write(),
         "plot" => plot::write(),
         "fmt" => format::write(),
+        "mutants" => mutants::run(rest),
         "release" => release::check(rest),
         _ => {
             print!("{HELP}");
@@ -146,7 +149,7 @@ fn fuzz(seconds: u64) -> Result<()> {
         .args(["--target-dir", target, "--target", "x86_64-unknown-linux-gnu"])
         .env("RUSTC_BOOTSTRAP", "1")
         .env("RUSTFLAGS", COVERAGE))?;
-    for name in ["container", "read", "ops", "plan", "dimacs"] {
+    for name in ["container", "read", "hostile", "ops", "plan", "dimacs"] {
         let corpus = format!("fuzz/corpus/{name}");
         std::fs::create_dir_all(&corpus)?;
         run(Command::new(format!("{target}/x86_64-unknown-linux-gnu/release/{name}"))
