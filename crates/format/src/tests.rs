@@ -252,6 +252,41 @@ fn sections_may_be_empty() {
     }
 }
 
+/// A container of `count` empty sections with right checksums.
+fn of_empty_sections(count: u64) -> Vec<u8> {
+    let bytes = sample();
+    let word = |at: usize| u64::from_le_bytes(bytes.as_chunks().0[at]);
+    let mut words: Vec<u64> = (0..7).map(word).collect();
+    words[1] = words[1] & ((1 << 48) - 1) | count << 48;
+    let names = (0..count).map(|index| if index == 0 { Name::SHAPE } else { BITS });
+    let table: Vec<u64> =
+        names.flat_map(|name| [u64::from_le_bytes(name.0), 0, checksum([])]).collect();
+    words.push(checksum([&words[..], &table]));
+    words.extend(table);
+    words.resize(words.len().next_multiple_of(8), 0);
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+#[test]
+fn more_than_16_sections_are_refused() {
+    for count in [1, 15, 16] {
+        let bytes = of_empty_sections(count);
+        let mut reader = Reader::from_bytes(&bytes, &Limits::default()).unwrap();
+        reader.shape().unwrap().finish().unwrap();
+        assert!((1..count).all(|_| reader.words(BITS, 0).is_ok()));
+        reader.finish().unwrap();
+    }
+    for count in [0, 17, 0xffff] {
+        let bytes = of_empty_sections(count);
+        for opened in [
+            Reader::from_bytes(&bytes, &Limits::default()),
+            in_chunks(&bytes, 50, &Limits::default()),
+        ] {
+            assert!(matches!(opened, Err(Error::Limit { what: "sections", .. })), "{count}");
+        }
+    }
+}
+
 #[test]
 fn a_rejected_chunk_ends_the_reader() {
     let bytes = sample();

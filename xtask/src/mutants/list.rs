@@ -14,7 +14,7 @@ const fn fault(
 const FORMAT: &str = "tamis-format --lib";
 const HASH: &str = "tamis --lib hash::";
 const DICTIONARY: &str = "tamis-dictionary --test dictionary";
-const HOSTILE: &str = "tamis-fuzz --test replay hostile_files";
+const CORRUPT: &str = "tamis-conformance --test corrupt";
 
 pub(crate) const MUTANTS: &[Mutant] = &[
     // The container: checks on opening.
@@ -207,18 +207,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "self.forms = K::FORM.union(K::FORM);",
         "tamis-conformance --test filters key_forms_are_recorded",
     ),
-    fault(
-        "crates/tamis/src/keyed/bytes.rs",
-        "reader.verify()?;",
-        "",
-        "tamis-conformance --test corrupt",
-    ),
-    fault(
-        "crates/tamis/src/keyed/bytes.rs",
-        "keyed.filter.validate()?;",
-        "",
-        "tamis-conformance --test corrupt",
-    ),
+    fault("crates/tamis/src/keyed/bytes.rs", "reader.verify()?;", "", CORRUPT),
+    fault("crates/tamis/src/keyed/bytes.rs", "keyed.filter.validate()?;", "", CORRUPT),
     fault(
         "crates/tamis/src/keyed/bytes.rs",
         "reader.finish()?;",
@@ -254,19 +244,43 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "crates/tamis/src/filters/growing/mod.rs",
         "if len > SEGMENT_KEYS * segments ||",
         "if len > MAX_KEYS ||",
-        HOSTILE,
+        CORRUPT,
     ),
     fault(
         "crates/tamis/src/filters/adaptive_bloom.rs",
         "fields.next(0..=MAX_KEYS, \"capacity\")?",
         "fields.next(len..=MAX_KEYS, \"capacity\")?",
-        HOSTILE,
+        CORRUPT,
     ),
     fault(
         "crates/tamis/src/filters/broom/mod.rs",
         "if (0..moving.next).any(|bin| !self.table.gather(bin).is_empty()) {",
         "if moving.next > self.table.shape.bins {",
-        HOSTILE,
+        CORRUPT,
+    ),
+    fault(
+        "crates/tamis/src/filters/adaptive_quotient.rs",
+        "fields.next(len.saturating_sub(1)..=MAX_KEYS, \"capacity\")?",
+        "fields.next(len..=MAX_KEYS, \"capacity\")?",
+        CORRUPT,
+    ),
+    fault(
+        "crates/tamis/src/filters/broom/table.rs",
+        "if self.view(self.bin(*key)).is_sound() {",
+        "if self.shape.bins > 0 {",
+        CORRUPT,
+    ),
+    fault(
+        "crates/tamis/src/filters/bloom.rs",
+        "(-(ones as f64 / m).min(1.0)).ln_1p()",
+        "(-(ones as f64 / m)).ln_1p()",
+        CORRUPT,
+    ),
+    fault(
+        "crates/tamis/src/filters/sliding/mod.rs",
+        "before.saturating_sub(stamp)",
+        "before - stamp",
+        CORRUPT,
     ),
     // The dictionary.
     fault(
