@@ -232,7 +232,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "crates/tamis/src/filters/quotient.rs",
         "slot >= shape.slots() || filter.len >= shape.keys",
         "slot >= shape.slots()",
-        "tamis-conformance --test filters quotient::merge::unlike_filters_do_not_merge",
+        "tamis --lib filters::quotient",
     ),
     fault(
         "crates/tamis/src/filters/hash_compaction.rs",

@@ -566,6 +566,22 @@ mod tests {
         }
     }
 
+    /// The table has slots for more keys than the capacity.
+    #[test]
+    fn a_union_beyond_the_capacity_is_refused() {
+        let shape = QuotientShape::new(6, 9, 50).unwrap();
+        let build = |keys: core::ops::Range<u64>| {
+            let keys: Vec<KeyHash> = keys.map(|i| KeyHash { hi: mix(i), lo: 0 }).collect();
+            Quotient::build(shape.clone(), &keys[..]).unwrap()
+        };
+        let mut filter = build(0..25);
+        let before = filter.clone();
+        assert!(matches!(filter.merge(&build(25..51)), Err(Error::Capacity { capacity: 50 })));
+        assert_eq!(filter, before);
+        filter.merge(&build(25..50)).unwrap();
+        assert_eq!(filter, build(0..50));
+    }
+
     #[test]
     fn a_table_of_twice_the_size_has_the_same_fingerprints() {
         let shape = QuotientShape::new(6, 9, 57).unwrap();
