@@ -4,6 +4,8 @@
 //! far and with much that is random; `fuzz_targets/` hands them to libFuzzer (`cargo xtask fuzz`).
 //! Kinds come from the registry.
 
+mod hostile;
+
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -17,6 +19,8 @@ use tamis_conformance::files::{golden, survive};
 use tamis_conformance::keys::Random;
 use tamis_conformance::model::{Model, Op};
 use tamis_ksat::{Formula, Outcome, Watch, solve};
+
+pub use self::hostile::{Opened, hostile, run};
 
 /// Queries to a filter that came of hostile bytes.
 const QUERIES: usize = 64;
@@ -200,21 +204,21 @@ fn refused(error: &Error) {
 }
 
 /// Bytes to choose by; past the end they are zero.
-struct Input<'a>(&'a [u8]);
+pub(crate) struct Input<'a>(&'a [u8]);
 
 impl Input<'_> {
-    fn byte(&mut self) -> u8 {
+    pub(crate) fn byte(&mut self) -> u8 {
         let (byte, rest) = self.0.split_first().unwrap_or((&0, &[]));
         self.0 = rest;
         *byte
     }
 
-    fn kind(&mut self) -> Kind {
+    pub(crate) fn kind(&mut self) -> Kind {
         Kind::ALL[usize::from(self.byte()) % Kind::ALL.len()]
     }
 
     /// Any number, with every magnitude as likely: a shift and seven bytes.
-    fn number(&mut self) -> u64 {
+    pub(crate) fn number(&mut self) -> u64 {
         let shift = self.byte() & 63;
         let word = u64::from_le_bytes(std::array::from_fn(|_| self.byte()));
         word >> shift

@@ -3,8 +3,12 @@
 use std::fs;
 
 use tamis_conformance::Effort;
+use tamis_conformance::allocation::Counting;
 use tamis_conformance::attack::accident;
 use tamis_conformance::files::testdata;
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
 
 /// Every file that is kept, then `quick` inputs, or `soak` in a long run: mutations of the kept ones and pure noise.
 fn replay(target: fn(&[u8]), salt: u64, quick: u64, soak: u64) {
@@ -40,6 +44,16 @@ fn containers_of_any_bytes() {
 #[test]
 fn filters_of_any_bytes() {
     replay(tamis_fuzz::read, 62, 20_000, 10_000_000);
+}
+
+/// `TAMIS_EXECUTIONS` sets the number of executions, and `TAMIS_SEED` what they are.
+#[test]
+fn hostile_files() {
+    let number = |name| std::env::var(name).ok().map(|text| text.parse().expect("a number"));
+    let effort = Effort::now();
+    let executions = number("TAMIS_EXECUTIONS").unwrap_or(effort.times(200_000, 100_000_000));
+    let seed = number("TAMIS_SEED").unwrap_or_else(|| effort.random(66).word());
+    tamis_fuzz::run(seed, executions);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The project's chores: `cargo xtask CHORE`.
 
 mod format;
+mod mutants;
 mod plot;
 mod release;
 mod speed;
@@ -18,6 +19,7 @@ cargo xtask CHORE
                  style, docs, no-std, rust, examples, speed
   soak           the same checks with the large counts: hours
   fuzz [SECONDS] every fuzz target, so long each (60)
+  mutants [WORD]… plants known faults, or those that a word occurs in, and checks that the tests notice them
   peers [FLAGS]  our filters beside other crates', in one process; flags as `tamis bench`
   speed [--write]
                  counts the instructions of each operation under callgrind and compares them with
@@ -63,6 +65,7 @@ fn main() -> Result<()> {
         "table" => table::write(),
         "plot" => plot::write(),
         "fmt" => format::write(),
+        "mutants" => mutants::run(rest),
         "release" => release::check(rest),
         _ => {
             print!("{HELP}");
@@ -187,7 +190,7 @@ fn fuzz(seconds: u64) -> Result<()> {
         .args(["--target-dir", target, "--target", "x86_64-unknown-linux-gnu"])
         .env("RUSTC_BOOTSTRAP", "1")
         .env("RUSTFLAGS", COVERAGE))?;
-    for name in ["container", "read", "ops", "plan", "dimacs"] {
+    for name in ["container", "read", "hostile", "ops", "plan", "dimacs"] {
         let corpus = format!("fuzz/corpus/{name}");
         std::fs::create_dir_all(&corpus)?;
         run(Command::new(format!("{target}/x86_64-unknown-linux-gnu/release/{name}"))

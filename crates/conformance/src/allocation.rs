@@ -62,8 +62,9 @@ fn held<T>(make: impl FnOnce() -> T) -> (T, u64) {
     (made, u64::try_from(HELD.get() - before).expect("nothing else is freed"))
 }
 
-/// The most bytes that this thread held while `work` ran, above what it held before.
-fn peak(work: impl FnOnce()) -> u64 {
+/// The most bytes that this thread held while `work` ran, above what it held before. It is 0 unless
+/// [`Counting`] is the global allocator.
+pub fn peak(work: impl FnOnce()) -> u64 {
     let before = HELD.get();
     PEAK.set(before);
     work();

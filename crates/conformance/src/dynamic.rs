@@ -143,6 +143,16 @@ pub fn batches_do_what_single_operations_do<F: Subject>() {
         let mut new = vec![false; keys.len()];
         batch.insert_new_batch(&keys, &mut new).expect("room");
         assert!(new == expected && batch == single);
+        // A batch of several runs into a filter that is full in its second run.
+        let small = Keyed::<AnyFilter>::builder(F::KIND).capacity(700).fpr(0.001).hasher(&hasher());
+        let mut small = small.empty().expect("memory");
+        let many: Vec<u64> = (0..2000).collect();
+        match small.insert_batch(&many) {
+            Err(Error::Full { inserted }) => {
+                assert!((700..2000).contains(&inserted), "full after {inserted}");
+            }
+            done => assert!(done.is_ok() && small.len() > 1900, "{done:?}"),
+        }
     }
     if F::KIND.can(Capability::Remove) {
         let mut single = empty();
@@ -175,6 +185,11 @@ pub fn key_forms_are_recorded<F: Subject>() {
     assert_eq!(error.kind(), ErrorKind::Mismatch);
     let numbers = Keyed::<F>::builder().capacity(100).build(0..100u64).expect("room");
     assert_eq!(numbers.key_forms(), KeyForms::INTEGERS);
+    if F::KIND.can(Capability::Insert) {
+        let mut both = text.clone();
+        both.insert(&7u64).expect("room");
+        assert_eq!(both.key_forms(), KeyForms::BYTES.union(KeyForms::INTEGERS));
+    }
     // A filter that was filled with hashes says nothing of their form, as older files do.
     let shape = F::Shape::fit(10, 0.01).expect("1 % is within reach");
     let hashed = Keyed::new(hasher(), F::build(shape, &[][..]).expect("nothing fits"));

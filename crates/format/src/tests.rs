@@ -252,6 +252,95 @@ fn sections_may_be_empty() {
     }
 }
 
+/// A container of `count` empty sections with right checksums.
+fn of_empty_sections(count: u64) -> Vec<u8> {
+    let bytes = sample();
+    let word = |at: usize| u64::from_le_bytes(bytes.as_chunks().0[at]);
+    let mut words: Vec<u64> = (0..7).map(word).collect();
+    words[1] = words[1] & ((1 << 48) - 1) | count << 48;
+    let names = (0..count).map(|index| if index == 0 { Name::SHAPE } else { BITS });
+    let table: Vec<u64> =
+        names.flat_map(|name| [u64::from_le_bytes(name.0), 0, checksum([])]).collect();
+    words.push(checksum([&words[..], &table]));
+    words.extend(table);
+    words.resize(words.len().next_multiple_of(8), 0);
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+#[test]
+fn more_than_16_sections_are_refused() {
+    for count in [1, 15, 16] {
+        let bytes = of_empty_sections(count);
+        let mut reader = Reader::from_bytes(&bytes, &Limits::default()).unwrap();
+        reader.shape().unwrap().finish().unwrap();
+        assert!((1..count).all(|_| reader.words(BITS, 0).is_ok()));
+        reader.finish().unwrap();
+    }
+    for count in [0, 17, 0xffff] {
+        let bytes = of_empty_sections(count);
+        for opened in [
+            Reader::from_bytes(&bytes, &Limits::default()),
+            in_chunks(&bytes, 50, &Limits::default()),
+        ] {
+            assert!(matches!(opened, Err(Error::Limit { what: "sections", .. })), "{count}");
+        }
+    }
+}
+
+/// The first shape is checked when a file is opened, other sections by `verify`.
+#[test]
+fn a_damaged_shape_is_refused_at_once() {
+    let mut bytes = sample();
+    let shape = bytes.as_chunks::<8>().0.iter().position(|word| *word == 5u64.to_le_bytes());
+    bytes[shape.unwrap() * 8] = 7;
+    for opened in [
+        Reader::from_bytes(&bytes, &Limits::default()),
+        Reader::from_shared(&buffer(&bytes, 0), &Limits::default()),
+        in_chunks(&bytes, 50, &Limits::default()),
+    ] {
+        assert!(matches!(opened, Err(Error::Corrupt { at: Some(192), .. })), "{opened:?}");
+    }
+}
+
+#[test]
+fn sections_and_fields_are_those_that_are_expected() {
+    let bytes = sample();
+    let open = || Reader::from_bytes(&bytes, &Limits::default()).unwrap();
+    let after_shape = || {
+        let mut reader = open();
+        reader.shape().unwrap();
+        reader
+    };
+    assert!(open().words(BITS, 2).is_err(), "the shape is not `bits`");
+    assert!(after_shape().shape().is_err(), "`bits` is not a shape");
+    assert!(after_shape().words(STASH, 11).is_err(), "`bits` is not `stash`");
+    for len in [0, 10, 12] {
+        assert!(after_shape().words(BITS, len).is_err(), "`bits` has 11 words, not {len}");
+    }
+    let mut reader = after_shape();
+    assert!(reader.finish().is_err(), "two sections are left");
+    reader.words(BITS, 11).unwrap();
+    assert!(reader.finish().is_err(), "an empty section is left");
+    reader.words(STASH, 0).unwrap();
+    reader.finish().unwrap();
+    assert!(reader.words(STASH, 0).is_err(), "no section is left");
+
+    let field = |range| open().shape().unwrap().next(range, "field");
+    assert_eq!(field(5..=5).unwrap(), 5);
+    for range in [0..=4, 6..=9] {
+        assert!(matches!(field(range), Err(Error::Corrupt { at: Some(192), what: "field" })));
+    }
+    let mut fields = open().shape().unwrap();
+    fields.next(0..=9, "first").unwrap();
+    assert_eq!(fields.next(0..=9, "second").unwrap(), 6);
+    assert!(fields.next(0..=9, "third").is_err(), "there are two fields");
+    for taken in 0..=2 {
+        let mut fields = open().shape().unwrap();
+        (0..taken).for_each(|_| assert!(fields.next(0..=9, "field").is_ok()));
+        assert_eq!(fields.finish().is_ok(), taken == 2, "{taken} of two fields");
+    }
+}
+
 #[test]
 fn a_rejected_chunk_ends_the_reader() {
     let bytes = sample();

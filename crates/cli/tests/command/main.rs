@@ -276,6 +276,7 @@ fn damage_of_any_kind_is_found() {
     sandbox.ok(&format!("build keys --filter bloom --seed {SEED} -q -o f"));
     let whole = fs::read(sandbox.path("f")).unwrap();
     let put = |bytes: &[u8]| fs::write(sandbox.path("f"), bytes).unwrap();
+    fs::write(sandbox.path("good"), &whole).unwrap();
     for byte in 0..whole.len() {
         let mut bytes = whole.clone();
         bytes[byte] ^= 1 << (byte % 8);
@@ -288,6 +289,7 @@ fn damage_of_any_kind_is_found() {
             put(&bytes);
             assert_eq!(sandbox.error("query f keys"), message);
             assert_eq!(sandbox.error("add f keys"), message);
+            assert_eq!(sandbox.error("merge good f -o g"), message);
         }
     }
     put(&whole[..whole.len() - 1]);
@@ -415,6 +417,24 @@ fn a_static_kind_reads_its_keys_once_and_tells_of_duplicates() {
 
         sandbox.ok(&format!("{build} -q -o f empty"));
         assert_eq!(sandbox.run("query f distinct").status.code(), Some(1), "{kind}");
+    }
+}
+
+/// Every read of this file of Linux gives another key, so a second pass does not find that of the first.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_build_queries_every_key_again() {
+    const UUID: &str = "/proc/sys/kernel/random/uuid";
+    let sandbox = Sandbox::new(&[("denied", b"apple\n")]);
+    let changed = "the keys changed while they were being read";
+    for flags in
+        ["--filter bloom", "--filter cuckoo --keys 10", "--filter growing", "--deny denied"]
+    {
+        let build = format!("build --seed {SEED} -o f {flags} {UUID}");
+        let message = sandbox.error(&build);
+        assert!(message.contains(changed), "{flags}: {message}");
+        sandbox.ok(&format!("{build} -q --no-verify"));
+        fs::remove_file(sandbox.path("f")).unwrap();
     }
 }
 

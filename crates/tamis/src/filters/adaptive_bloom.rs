@@ -234,6 +234,11 @@ impl Cells {
         Ok(Self { bits, marks: Digests::new(shape.marks)?, state })
     }
 
+    /// Counts a key. A file may state any count up to the limit, from which no key leads further.
+    fn count(&mut self, index: usize) {
+        self.state[index] = (self.state[index] + 1).min(MAX_KEYS);
+    }
+
     /// Returns the positions of a key's bits in a level.
     #[inline(always)]
     fn places<'a>(
@@ -311,7 +316,7 @@ impl Cells {
             let places = self.places(shape, level, key);
             let bits = self.bits.to_mut();
             places.for_each(|bit| set::set(bits, bit));
-            self.state[4 + level] += 1;
+            self.count(4 + level);
             if !self.is_dead(shape, level, key) {
                 return Ok(());
             }
@@ -446,10 +451,10 @@ impl Insert for AdaptiveBloom {
         {
             self.now.marks.reserve(1)?;
             next.0.insert_from(&self.shape, 0, key)?;
-            next.0.state[LEN] += 1;
+            next.0.count(LEN);
         }
         self.now.insert_from(&self.shape, 0, key)?;
-        self.now.state[LEN] += 1;
+        self.now.count(LEN);
         Ok(())
     }
 }
@@ -504,7 +509,7 @@ impl Adapt for AdaptiveBloom {
         };
         for key in members.iter().filter(|key| scale(key.hi, pieces) == next.1) {
             next.0.insert_from(&self.shape, 0, *key).expect("the new filter has no dead cells yet");
-            next.0.state[LEN] += 1;
+            next.0.count(LEN);
         }
         next.1 += 1;
         self.now.state[CREDIT] = self.now.state[CREDIT].saturating_sub(1);
@@ -544,7 +549,8 @@ impl Persist for AdaptiveBloom {
         const MOST: u64 = 1 << 50;
         let len = from.header().keys;
         let mut fields = from.shape()?;
-        let keys = fields.next(len..=MAX_KEYS, "capacity")?;
+        // A renewal takes all members that it is given, which may be more than the capacity.
+        let keys = fields.next(0..=MAX_KEYS, "capacity")?;
         let repairs = fields.next(1..=MAX_KEYS, "planned repairs")?;
         let marks = fields.next(1..=MOST, "planned slots for marks")?;
         let depth = fields.next(1..=MAX_LEVELS as u64, "number of levels")? as usize;

@@ -368,7 +368,8 @@ impl Persist for AdaptiveQuotient {
     fn read(from: &mut Reader) -> Result<Self, Error> {
         let len = from.header().keys;
         let mut fields = from.shape()?;
-        let keys = fields.next(len..=MAX_KEYS, "capacity")?;
+        // The table has room for one key more, which a renewal may leave there.
+        let keys = fields.next(len.saturating_sub(1)..=MAX_KEYS, "capacity")?;
         let slots = fields.next(1..=MAX_MARKS, "planned slots for marks")?;
         let now = fields.next(slots..=MAX_MARKS, "slots for marks")?;
         fields.finish()?;

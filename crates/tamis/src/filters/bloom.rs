@@ -100,7 +100,8 @@ impl BitShape for BloomShape {
 
     fn estimate(&self, ones: u64) -> f64 {
         let m = self.bits as f64;
-        -m / f64::from(self.probes) * (-(ones as f64 / m)).ln_1p()
+        // A damaged file may have bits past the end.
+        -m / f64::from(self.probes) * (-(ones as f64 / m).min(1.0)).ln_1p()
     }
 }
 

@@ -456,6 +456,29 @@ mod tests {
         assert_eq!(union, before);
     }
 
+    /// Two fingerprints that are both past their homes can change places unnoticed, but for their order.
+    #[test]
+    fn fingerprints_out_of_order_are_refused() {
+        let shape = HashCompactionShape::new(least_slots(500), 20, 500).unwrap();
+        let filter = HashCompaction::build(shape.clone(), &hashes(6, 0..500)[..]).unwrap();
+        let displaced =
+            |slot: u64| filter.slot(slot) != 0 && shape.home(filter.slot(slot)) < slot.max(1) - 1;
+        let pairs: Vec<u64> = (0..shape.all_slots() - 1)
+            .filter(|slot| displaced(*slot) && displaced(slot + 1))
+            .collect();
+        assert!(pairs.len() > 10, "{} pairs", pairs.len());
+        for slot in pairs {
+            for (first, second) in [(slot + 1, slot), (slot, slot)] {
+                let mut changed = filter.clone();
+                let [low, high] = [first, second].map(|from| filter.slot(from));
+                packed::set(changed.table.to_mut(), shape.width, slot, low);
+                packed::set(changed.table.to_mut(), shape.width, slot + 1, high);
+                let error = changed.validate().unwrap_err().to_string();
+                assert!(error.contains("not sorted"), "{error}");
+            }
+        }
+    }
+
     #[test]
     fn full_changes_nothing() {
         let shape = HashCompactionShape::new(200, 30, 100).unwrap();

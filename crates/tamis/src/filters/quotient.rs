@@ -43,7 +43,7 @@ use tamis_bits::{Words, packed, prefetch, set};
 use tamis_format::{Name, Reader, Writer};
 
 use super::common::sort::{CHECKED, collect_sorted};
-use super::common::{check_same, sum_of_keys, usize_words};
+use super::common::{check_same, usize_words};
 use crate::error::{Error, Full};
 use crate::hash::KeyHash;
 #[cfg(not(feature = "std"))]
@@ -452,8 +452,8 @@ impl Merge for Quotient {
     /// Merges both tables in one pass into a new table.
     fn merge(&mut self, other: &Self) -> Result<(), Error> {
         check_same(&self.shape, &other.shape)?;
-        sum_of_keys(self.len, other.len, self.shape.keys)?;
         let merged = merge_sorted(self.fingerprints(), other.fingerprints());
+        // It checks the capacity.
         *self = Self::from_sorted(&self.shape, merged, || Ok(()))?;
         Ok(())
     }
@@ -564,6 +564,22 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// The table has slots for more keys than the capacity.
+    #[test]
+    fn a_union_beyond_the_capacity_is_refused() {
+        let shape = QuotientShape::new(6, 9, 50).unwrap();
+        let build = |keys: core::ops::Range<u64>| {
+            let keys: Vec<KeyHash> = keys.map(|i| KeyHash { hi: mix(i), lo: 0 }).collect();
+            Quotient::build(shape.clone(), &keys[..]).unwrap()
+        };
+        let mut filter = build(0..25);
+        let before = filter.clone();
+        assert!(matches!(filter.merge(&build(25..51)), Err(Error::Capacity { capacity: 50 })));
+        assert_eq!(filter, before);
+        filter.merge(&build(25..50)).unwrap();
+        assert_eq!(filter, build(0..50));
     }
 
     #[test]

@@ -616,9 +616,9 @@ impl Persist for Broom {
             next => Some((next - 1, BroomShape::read(&mut fields)?)),
         };
         fields.finish()?;
-        let max = moving.as_ref().map_or(shape.keys, |(_, (shape, _))| shape.keys);
-        if len > max {
-            return Err(from.corrupt("the header has more keys than the capacity").into());
+        // A repair takes all members that it is given, which may be more than the capacity.
+        if len > MAX_KEYS {
+            return Err(from.corrupt("the header has too many keys").into());
         }
         let table = Table::read(from, shape, stash)?;
         let moving = match moving {
@@ -635,6 +635,9 @@ impl Persist for Broom {
         let mut len = self.table.check().map_err(corrupt)?;
         if let Some(moving) = &self.moving {
             len += moving.to.check().map_err(corrupt)?;
+            if (0..moving.next).any(|bin| !self.table.gather(bin).is_empty()) {
+                return Err(corrupt("a bin that was moved is not empty"));
+            }
         }
         if len != self.len {
             return Err(corrupt("the number of keys in the bins differs from the header"));

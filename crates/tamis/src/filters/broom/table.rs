@@ -355,7 +355,10 @@ impl Table {
     /// Inserts keys. The stash grows if necessary.
     pub(super) fn insert_all(&mut self, keys: &[KeyHash]) {
         for key in keys {
-            self.insert::<false>(Portable, *key).expect("failed to allocate stash entries");
+            // A damaged bin takes no key.
+            if self.view(self.bin(*key)).is_sound() {
+                self.insert::<false>(Portable, *key).expect("failed to allocate stash entries");
+            }
         }
     }
 

@@ -506,7 +506,8 @@ impl Persist for Growing {
             words += filter.layout(filter.depth_of(index)).words(of[GROUPS - 1].into());
             ends.push(of);
         }
-        if len > MAX_KEYS || !ends.iter().all(|of| of.is_sorted()) {
+        // A segment is split before there are more keys than the segments are for.
+        if len > SEGMENT_KEYS * segments || !ends.iter().all(|of| of.is_sorted()) {
             return Err(corrupt("the number of keys or the ends of groups are invalid").into());
         }
         let table = from.words(TABLE, words)?;

@@ -506,7 +506,9 @@ struct Ages {
 impl Ages {
     #[inline(always)]
     fn is_expired(self, stamp: u64) -> bool {
-        let age = if stamp <= self.now { self.now - stamp } else { self.now + self.stamps - stamp };
+        // In a damaged file, the stamp of a saturated bin may be too large.
+        let before = if stamp <= self.now { self.now } else { self.now + self.stamps };
+        let age = before.saturating_sub(stamp);
         // Ages are modulo the number of stamps: a stamp that seems younger than the last eviction
         // is from the round before.
         age < self.passed || self.passed >= self.stamps
