@@ -153,6 +153,18 @@ impl<S: Store> Store for Watched<S> {
         self.0.release();
     }
 
+    fn publish(&self) -> Result<(), Error> {
+        self.0.publish()
+    }
+
+    fn lease(&self) -> Option<Duration> {
+        self.0.lease()
+    }
+
+    fn confirm(&self) -> Result<(), Error> {
+        self.0.confirm()
+    }
+
     fn get(&self, hi: u64, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         self.1.call(&self.1.gets)?;
         self.0.get(hi, key)
@@ -163,13 +175,17 @@ impl<S: Store> Store for Watched<S> {
         hi: u64,
         key: &[u8],
         range: RangeInclusive<u64>,
-        visit: &mut dyn FnMut(&[u8]),
+        visit: &mut dyn FnMut(u64, &[u8]),
     ) -> Result<Option<Vec<u8>>, Error> {
         self.1.call(&self.1.gets)?;
         self.0.get_or_keys(hi, key, range, visit)
     }
 
-    fn keys(&self, range: RangeInclusive<u64>, visit: &mut dyn FnMut(&[u8])) -> Result<(), Error> {
+    fn keys(
+        &self,
+        range: RangeInclusive<u64>,
+        visit: &mut dyn FnMut(u64, &[u8]),
+    ) -> Result<(), Error> {
         self.1.call(&self.1.scans)?;
         self.0.keys(range, visit)
     }

@@ -74,7 +74,6 @@ fn memory_store() {
     let effort = Effort::now();
     let amount = Amount { rounds: 20, steps: effort.times(20_000, 2_000_000), writes: 3000 };
     check_store(&amount, MemoryStore::new);
-    check_key_order(&MemoryStore::new(Layout::Secondary));
 }
 
 #[test]
@@ -234,13 +233,11 @@ mod servers {
         let store = RedisStore::create(&server.place("changed"), Layout::Secondary).unwrap();
         let dict = Dict::create(store, busy_options(100)).unwrap();
         dict.put(b"a", b"1").unwrap();
-        for (words, expected) in [
-            (["HSET", "{changed}:entries", "b", "2"], "an entry is not in the index"),
-            (["HDEL", "{changed}:entries", "a", "b"], "the index names a key without an entry"),
-        ] {
-            run(&words);
-            assert!(matches!(dict.verify(), Err(Error::Corrupt { what }) if what == expected));
-        }
+        run(&["HSET", "{changed}:entries", "b", "2"]);
+        let expected = "an entry is not in the index";
+        assert!(matches!(dict.verify(), Err(Error::Corrupt { what }) if what == expected));
+        run(&["HDEL", "{changed}:entries", "a", "b"]);
+        assert_eq!(dict.verify().unwrap().damaged_keys, [b"a"]);
 
         for (location, unreachable) in
             [("redis://127.0.0.1:1/", true), ("redis://127.0.0.1/#Robert'); --", false)]
@@ -297,7 +294,8 @@ mod servers {
 
         // A name that is the prefix of another name.
         for (name, layout) in [("stock", Layout::Clustered), ("stock_index", Layout::Secondary)] {
-            drop(PostgresStore::create(&server.place(name), layout).unwrap());
+            let store = PostgresStore::create(&server.place(name), layout).unwrap();
+            Dict::create(store, busy_options(100)).unwrap().close().unwrap();
         }
         let layout = |name| PostgresStore::open(&server.place(name)).unwrap().layout();
         assert_eq!(["stock", "stock_index"].map(layout), LAYOUTS);
