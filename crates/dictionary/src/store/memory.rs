@@ -46,6 +46,7 @@ struct Inner {
     parts: Vec<RwLock<Part>>,
     meta: Mutex<BTreeMap<String, Vec<u8>>>,
     acquired: AtomicBool,
+    published: AtomicBool,
 }
 
 /// The entries whose `hi` begins with the same [`PART_BITS`] bits.
@@ -157,7 +158,8 @@ impl MemoryStore {
     /// Creates an empty store.
     pub fn new(layout: Layout) -> Self {
         let parts = (0..1 << PART_BITS).map(|_| RwLock::default()).collect();
-        let inner = Inner { parts, meta: Mutex::default(), acquired: AtomicBool::new(false) };
+        let (meta, acquired, published) = Default::default();
+        let inner = Inner { parts, meta, acquired, published };
         Self { layout, inner: Arc::new(inner) }
     }
 
@@ -187,10 +189,14 @@ impl Store for MemoryStore {
     }
 
     fn release(&self) {
+        if !self.inner.published.load(Ordering::Acquire) {
+            self.metadata().clear();
+        }
         self.inner.acquired.store(false, Ordering::Release);
     }
 
     fn publish(&self) -> Result<(), Error> {
+        self.inner.published.store(true, Ordering::Release);
         Ok(())
     }
 

@@ -563,3 +563,47 @@ impl Store for RedisStore {
         self.inner.run_apply(&script).map(drop)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    /// Answers every request but HGET with `OK`. Answers HGET with the number of the connection, on the first
+    /// connection after the client has given up.
+    fn serve(mut stream: TcpStream, number: usize, delay: Duration) {
+        let mut request = [0; 4096];
+        while let Ok(length @ 1..) = stream.read(&mut request) {
+            let text = String::from_utf8_lossy(&request[..length]).into_owned();
+            let answer = if text.contains("HGET") {
+                std::thread::sleep(if number == 0 { delay } else { Duration::ZERO });
+                format!("$1\r\n{number}\r\n")
+            } else {
+                "+OK\r\n".repeat(text.matches('*').count())
+            };
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    }
+
+    #[test]
+    fn a_connection_is_not_used_after_a_timeout() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let timeout = Duration::from_millis(300);
+        std::thread::spawn(move || {
+            for (number, stream) in listener.incoming().enumerate() {
+                std::thread::spawn(move || serve(stream.unwrap(), number, 2 * timeout));
+            }
+        });
+        let inner = Inner::new(&format!("redis://127.0.0.1:{port}/")).unwrap();
+        let inner = Inner { timeout, ..inner };
+        assert!(matches!(inner.meta("a"), Err(Error::Store { .. })));
+        // By now the late answer to the first request has arrived on its connection.
+        std::thread::sleep(3 * timeout);
+        assert_eq!(inner.meta("b").unwrap().as_deref(), Some(&b"1"[..]));
+        // A connection without an error is used again.
+        assert_eq!(inner.meta("c").unwrap().as_deref(), Some(&b"1"[..]));
+    }
+}

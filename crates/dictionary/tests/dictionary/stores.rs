@@ -5,7 +5,7 @@ use tamis_dictionary::store::MemoryStore;
 use tamis_dictionary::{Error, Layout, Op, Policy};
 
 use crate::common::{Dict, Home, LAYOUTS, Named, busy_options, key};
-use crate::{accesses, model, opening, threads};
+use crate::{accesses, claims, creation, damage, model, opening, threads};
 
 /// The amount of work of a test.
 struct Amount {
@@ -39,6 +39,8 @@ fn check_store<H: Home>(amount: &Amount, home: impl Fn(Layout) -> H) {
         threads::check_threads(threads.create().unwrap(), Policy::Inline, amount.writes, 0);
         accesses::check_costs(counted.create().unwrap());
         check_opening(&home(layout), layout);
+        creation::check_failed_creation(&home(layout));
+        damage::check_damage(&home(layout));
     }
 }
 
@@ -106,7 +108,7 @@ mod servers {
     fn home(server: &Server, layout: Layout) -> Named {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let location = server.place(&format!("dict_{}", COUNT.fetch_add(1, Ordering::Relaxed)));
-        Named { location, layout, _folder: None }
+        Named { location, layout, folder: None }
     }
 
     /// The server crashes while a dictionary is open, and is restarted.
@@ -193,19 +195,19 @@ mod servers {
         }
     }
 
-    /// A second dictionary has taken over the store: the first one must not write.
-    fn check_fencing<F: Store + 'static, S: Store + 'static>(first: Dict<F>, second: Dict<S>) {
-        assert_eq!(second.notices().len(), 1);
-        assert!(matches!(first.put(b"b", b"2"), Err(Error::Fenced)));
-        assert!(matches!(first.close(), Err(Error::Fenced)));
-        assert!(second.contains(b"a").unwrap() && !second.put(b"b", b"2").unwrap());
-        second.close().unwrap();
-    }
-
     #[test]
     fn redis_failures() {
         let Some(mut server) = Server::redis() else { return };
         check_server_crash(&mut server, "-KILL");
+        let old = home(&server, Layout::Clustered);
+        claims::check_old_copy(&mut server, &old);
+        let client = redis::Client::open(server.url()).unwrap();
+        let expire = |location: &str| {
+            let lease = format!("{{{}}}:lease", location.split_once('#').unwrap().1);
+            let mut connection = client.get_connection().unwrap();
+            redis::cmd("DEL").arg(lease).query::<()>(&mut connection).unwrap();
+        };
+        creation::check_killed_creation(|layout| home(&server, layout), expire);
         check_stalled_server(&server, |_| server.signal("-STOP"), || server.signal("-CONT"));
 
         let client = redis::Client::open(server.url()).unwrap();
@@ -227,7 +229,7 @@ mod servers {
         let metadata = run(&["HEXISTS", "{taken}:notes", "state"]);
         assert_eq!(metadata, redis::Value::Int(1));
         run(&["DEL", "{taken}:lease"]);
-        check_fencing(first, Dict::open(RedisStore::open(&location).unwrap()).unwrap());
+        claims::check_takeover(first, Dict::open(RedisStore::open(&location).unwrap()).unwrap());
 
         // Another program has changed the entries without the index.
         let store = RedisStore::create(&server.place("changed"), Layout::Secondary).unwrap();
@@ -254,6 +256,17 @@ mod servers {
     fn postgres_failures() {
         let Some(mut server) = Server::postgres() else { return };
         check_server_crash(&mut server, "-QUIT");
+        let old = home(&server, Layout::Clustered);
+        claims::check_old_copy(&mut server, &old);
+        // The server ends the session of a killed process, and with it the lock.
+        let expire = |_: &str| {
+            let locks = "select from pg_locks where locktype = 'advisory'";
+            let mut client = postgres::Client::connect(&server.url(), postgres::NoTls).unwrap();
+            while !client.query(locks, &[]).unwrap().is_empty() {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        };
+        creation::check_killed_creation(|layout| home(&server, layout), expire);
 
         let connect = || postgres::Client::connect(&server.url(), postgres::NoTls).unwrap();
         let run = |text: &str| connect().batch_execute(text).unwrap();
@@ -282,15 +295,16 @@ mod servers {
         let metadata =
             connect().query_opt("select note from taken_notes where name = 'state'", &[]);
         assert!(metadata.unwrap().is_some());
-        run("select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory'");
         let deadline = Instant::now() + Duration::from_secs(10);
         let second = loop {
+            // The first dictionary takes the lock again if it is faster.
+            run("select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory'");
             match Dict::open(PostgresStore::open(&location).unwrap()) {
                 Err(Error::InUse) if Instant::now() < deadline => {}
                 opened => break opened.unwrap(),
             }
         };
-        check_fencing(first, second);
+        claims::check_takeover(first, second);
 
         // A name that is the prefix of another name.
         for (name, layout) in [("stock", Layout::Clustered), ("stock_index", Layout::Secondary)] {
