@@ -88,7 +88,7 @@ fn fill_plain(store: &impl Store, keys: u64) -> Result<()> {
             .collect();
         store.apply(&changes)?;
     }
-    Ok(())
+    Ok(store.publish()?)
 }
 
 fn plain_hi(key: &[u8]) -> u64 {
@@ -131,6 +131,18 @@ impl Store for Slow {
         self.store.release();
     }
 
+    fn publish(&self) -> Result<(), Error> {
+        self.store.publish()
+    }
+
+    fn lease(&self) -> Option<Duration> {
+        self.store.lease()
+    }
+
+    fn confirm(&self) -> Result<(), Error> {
+        self.store.confirm()
+    }
+
     fn get(&self, hi: u64, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         self.wait();
         self.store.get(hi, key)
@@ -141,13 +153,17 @@ impl Store for Slow {
         hi: u64,
         key: &[u8],
         range: RangeInclusive<u64>,
-        visit: &mut dyn FnMut(&[u8]),
+        visit: &mut dyn FnMut(u64, &[u8]),
     ) -> Result<Option<Vec<u8>>, Error> {
         self.wait();
         self.store.get_or_keys(hi, key, range, visit)
     }
 
-    fn keys(&self, range: RangeInclusive<u64>, visit: &mut dyn FnMut(&[u8])) -> Result<(), Error> {
+    fn keys(
+        &self,
+        range: RangeInclusive<u64>,
+        visit: &mut dyn FnMut(u64, &[u8]),
+    ) -> Result<(), Error> {
         self.wait();
         self.store.keys(range, visit)
     }

@@ -16,7 +16,7 @@ use crate::input::Separator;
 use crate::number;
 
 pub(crate) use dict::{
-    Dict, DictCommand, DictCreate, DictKeys, DictLoad, DictPut, DictStats, DictVerify,
+    Dict, DictCommand, DictCreate, DictDump, DictKeys, DictLoad, DictPut, DictStats, DictVerify,
 };
 pub(crate) use parse::{KindOrAuto, Need, Window, with_underscores};
 

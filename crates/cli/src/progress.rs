@@ -41,6 +41,15 @@ pub(crate) fn solving(keys: u64, quiet: bool) -> ProgressBar {
     start(bar, template, "solving")
 }
 
+/// Returns a bar over the entries of a dictionary, hidden unless standard error is a terminal.
+pub(crate) fn entries(task: &'static str, count: u64, hidden: bool) -> ProgressBar {
+    if hidden || !stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let template = "{msg:9} {wide_bar} {human_pos} of {human_len} entries, {per_sec}, {eta} left";
+    start(ProgressBar::new(count), template, task)
+}
+
 /// Updates the bar of [`solving`].
 pub(crate) fn show(bar: &ProgressBar, now: &Progress) {
     bar.set_length(now.keys);

@@ -1,10 +1,10 @@
 //! The dictionary that callers hold.
 
 use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 
-use crate::engine::{Engine, Entries};
+use crate::engine::{Claim, Engine, Entries, Moment};
 use crate::error::Error;
 use crate::options::{DictionaryFilter, Op, Options, Policy};
 use crate::shard::ShardKey;
@@ -37,19 +37,32 @@ use crate::store::{Layout, Store};
 pub struct Dictionary<F: DictionaryFilter, S: Store + 'static> {
     engine: Arc<Engine<F, S>>,
     worker: Option<(SyncSender<ShardKey>, JoinHandle<()>)>,
+    keeper: Option<Keeper>,
     policy: Policy,
     open: bool,
 }
 
+/// The thread that confirms the claim on the store. Dropping the channel stops it.
+#[derive(Debug)]
+struct Keeper(Sender<()>, JoinHandle<()>);
+
+impl Keeper {
+    fn stop(self) {
+        drop(self.0);
+        // A panic of the thread means only that the claim was not confirmed.
+        let _ = self.1.join();
+    }
+}
+
 impl<F: DictionaryFilter, S: Store + 'static> Dictionary<F, S> {
-    /// Creates a dictionary in an empty store.
+    /// Creates a dictionary in an empty store. If it fails, the store is removed.
     ///
     /// # Errors
     ///
     /// Returns [`Error::AlreadyExists`] if the store is not empty, [`Error::InUse`] if another dictionary
     /// has it open, [`Error::Filter`] if no filter fits the options, and errors of the store.
     pub fn create(store: S, options: Options) -> Result<Self, Error> {
-        Self::acquire_then(store, |store| Engine::create(store, options))
+        Self::acquire_then(store, |store, claim| Engine::create(store, claim, options))
     }
 
     /// Opens a dictionary. If it was not closed, its filter is rebuilt by one scan of the store, and
@@ -66,17 +79,27 @@ impl<F: DictionaryFilter, S: Store + 'static> Dictionary<F, S> {
 
     fn acquire_then(
         store: S,
-        make: impl FnOnce(S) -> Result<Engine<F, S>, (S, Error)>,
+        make: impl FnOnce(Arc<S>, Arc<Claim>) -> Result<Engine<F, S>, Error>,
     ) -> Result<Self, Error> {
+        let begun = Moment::now();
         store.acquire()?;
-        match make(store) {
+        let claim = Arc::new(Claim::new(&store, begun));
+        let store = Arc::new(store);
+        let keeper = claim.can_be_lost().then(|| {
+            let (stop, stopped) = channel();
+            let (store, claim) = (Arc::clone(&store), Arc::clone(&claim));
+            Keeper(stop, thread::spawn(move || claim.keep(&*store, &stopped)))
+        });
+        match make(Arc::clone(&store), claim) {
             Ok(engine) => Ok(Self {
                 engine: Arc::new(engine),
                 worker: None,
+                keeper,
                 policy: Policy::Inline,
                 open: true,
             }),
-            Err((store, error)) => {
+            Err(error) => {
+                keeper.into_iter().for_each(Keeper::stop);
                 store.release();
                 Err(error)
             }
@@ -103,7 +126,12 @@ impl<F: DictionaryFilter, S: Store + 'static> Dictionary<F, S> {
     ///
     /// # Errors
     ///
-    /// Returns errors of the store. A key that the filter rejects needs no store and cannot fail.
+    /// Returns [`Error::Damaged`] or [`Error::Corrupt`] if the entry is damaged or may be lost. Damage of the key
+    /// itself is found only under [`Policy::Inline`].
+    ///
+    /// Returns [`Error::Fenced`] or [`Error::LostWrites`] if the claim on the store is lost, and errors of the
+    /// store. A key that the filter rejects needs no store, unless the claim was not confirmed within the
+    /// [lease](Store::lease).
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         let queue = self.worker.as_ref().map(|(queue, _)| queue);
         self.engine.get(key, self.policy, queue)
@@ -141,26 +169,30 @@ impl<F: DictionaryFilter, S: Store + 'static> Dictionary<F, S> {
     ///
     /// # Errors
     ///
-    /// Returns [`Error::TooLong`] if a key is longer than the store supports, [`Error::Fenced`] if another
-    /// dictionary has taken over the store, and errors of the store. After an error of the store it is
-    /// unknown whether the writes were applied.
+    /// Returns [`Error::TooLong`] if a key is longer than the store supports, [`Error::Fenced`] or
+    /// [`Error::LostWrites`] if the claim on the store is lost, and errors of the store. After an error of the
+    /// store it is unknown whether the writes were applied.
     pub fn write(&self, ops: &[Op<'_>]) -> Result<Vec<bool>, Error> {
         self.engine.write(ops)
     }
 
     /// Returns an iterator over all entries, in the store's order. Entries that are written during the
-    /// iteration may or may not be included.
+    /// iteration may or may not be included. A damaged entry is an [`Error::Damaged`], after which the iteration
+    /// continues.
     pub fn iter(&self) -> Entries<'_, F, S> {
         Entries::new(&self.engine)
     }
 
-    /// Checks the filter against every key of the store, shard by shard, and repairs it. Writes wait until
-    /// it returns.
+    /// Checks every entry of the store by its checksum, and the filter against every key, and rebuilds shards of
+    /// the filter that are wrong. Writes wait until it returns.
+    ///
+    /// An entry that vanished from the store is found if the dictionary was closed since it was put. After a
+    /// crash the filter is rebuilt from what the store holds.
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Corrupt`] if the index of a secondary store disagrees with its entries, and errors
-    /// of the store.
+    /// Returns [`Error::Corrupt`] if the store cannot be read in order, and errors of the store, which may find
+    /// damage by checksums of its own.
     pub fn verify(&self) -> Result<Audit, Error> {
         self.engine.verify()
     }
@@ -205,6 +237,7 @@ impl<F: DictionaryFilter, S: Store + 'static> Dictionary<F, S> {
             return Ok(());
         }
         let saved = self.engine.save();
+        self.keeper.take().into_iter().for_each(Keeper::stop);
         self.engine.store.release();
         saved
     }

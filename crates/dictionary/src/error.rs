@@ -18,10 +18,14 @@ pub enum Error {
     },
     /// Another dictionary has the store open.
     InUse,
-    /// Another dictionary has taken over the store; this one must not write.
+    /// Another dictionary has taken over the store; this one must neither read nor write.
     Fenced,
+    /// The server has lost acknowledged writes, so that the filter no longer matches the store.
+    LostWrites,
     /// There is no dictionary at this location.
     NotFound,
+    /// The creation of a dictionary at this location was interrupted.
+    Unfinished,
     /// The location already holds a dictionary or other data.
     AlreadyExists,
     /// The dictionary has an unsupported version.
@@ -38,6 +42,13 @@ pub enum Error {
     },
     /// The dictionary's data in the store is damaged.
     Corrupt {
+        /// A description of the damage.
+        what: &'static str,
+    },
+    /// An entry in the store is damaged.
+    Damaged {
+        /// The key of the entry, as the store returned it.
+        key: Vec<u8>,
         /// A description of the damage.
         what: &'static str,
     },
@@ -67,13 +78,13 @@ pub enum ErrorKind {
     Store,
     /// Another dictionary has the store open or has taken it over.
     InUse,
-    /// There is no dictionary at the location.
+    /// There is no dictionary at the location, or only an unfinished one.
     NotFound,
     /// The location is not empty.
     AlreadyExists,
     /// The dictionary has another version or another kind of filter.
     Incompatible,
-    /// The data in the store is damaged.
+    /// The data in the store is damaged or lost.
     Corrupt,
     /// An argument is invalid: the location, or a key that is too long.
     InvalidInput,
@@ -106,10 +117,10 @@ impl Error {
         match self {
             Self::Store { .. } => ErrorKind::Store,
             Self::InUse | Self::Fenced => ErrorKind::InUse,
-            Self::NotFound => ErrorKind::NotFound,
+            Self::NotFound | Self::Unfinished => ErrorKind::NotFound,
             Self::AlreadyExists => ErrorKind::AlreadyExists,
             Self::Version { .. } | Self::Mismatch { .. } => ErrorKind::Incompatible,
-            Self::Corrupt { .. } => ErrorKind::Corrupt,
+            Self::Corrupt { .. } | Self::Damaged { .. } | Self::LostWrites => ErrorKind::Corrupt,
             Self::Location { .. } | Self::TooLong { .. } => ErrorKind::InvalidInput,
             Self::Filter(_) => ErrorKind::Filter,
         }
@@ -131,13 +142,22 @@ impl fmt::Display for Error {
             }
             Self::InUse => write!(f, "in use by another dictionary"),
             Self::Fenced => write!(f, "another dictionary has taken over the store"),
+            Self::LostWrites => {
+                write!(f, "the server has lost acknowledged writes; open the dictionary again")
+            }
             Self::NotFound => write!(f, "no dictionary here"),
+            Self::Unfinished => {
+                write!(f, "the creation of this dictionary was interrupted; create it again")
+            }
             Self::AlreadyExists => write!(f, "a dictionary or other data already exists here"),
             Self::Version { found, supported } => {
                 write!(f, "dictionary version {found} is not supported, only version {supported}")
             }
             Self::Mismatch { what } => write!(f, "the dictionary has a different {what}"),
             Self::Corrupt { what } => write!(f, "corrupt dictionary: {what}"),
+            Self::Damaged { key, what } => {
+                write!(f, "the entry of key \"{}\" is damaged: {what}", key.escape_ascii())
+            }
             Self::Location { reason } => write!(f, "{reason}"),
             Self::TooLong { what, bytes, max } => {
                 write!(f, "the {what} has {bytes} bytes; the store supports at most {max}")

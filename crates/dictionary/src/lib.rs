@@ -53,9 +53,17 @@
 //! * **After a crash** the filter is rebuilt by one scan of the keys. [`close`](Dictionary::close) saves the
 //!   filter in the store, in shards with a number, a generation and checksums. A shard that is damaged, old
 //!   or from another dictionary is rebuilt, and [`notices`](Dictionary::notices) reports it.
+//! * **Damage** in the store is an error, not an answer. Every stored value ends with a checksum of key and
+//!   value, 4 bytes. [`verify`](Dictionary::verify) reports damaged entries, and entries that the filter holds
+//!   and the store has lost.
 //! * **One process** has a dictionary open; any number of its threads use it. A second process gets
-//!   [`Error::InUse`]. A process that lost its lock on a server without noticing gets [`Error::Fenced`] on
-//!   its next write.
+//!   [`Error::InUse`]. On a server a process may lose its claim without noticing: another process takes over,
+//!   the server is restored from an old backup, the connection breaks. It answers nothing without a
+//!   confirmation of its claim within the [lease](Store::lease) of 5 s. So it denies a key that the new
+//!   process has put for at most 5 s, and then gets [`Error::Fenced`], [`Error::LostWrites`] or an error of the
+//!   store.
+//! * **Creation** is all or nothing. If it fails the store is removed. If the process is killed, `open` returns
+//!   [`Error::Unfinished`], and the next creation succeeds.
 //! * **The filter grows** shard by shard: each of 16 to 1024 shards is enlarged by a scan of its own keys,
 //!   while the other shards stay in use.
 //!

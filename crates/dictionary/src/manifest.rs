@@ -5,21 +5,26 @@
 //!               then for each shard: generation of its record · keys · capacity · bytes
 //!  "shard/17"   generation · 17 · salt · a .tamis file of shard 17
 //!  "counts"     lookups of absent keys in the window · false positives among them · all counters
+//!
+//!  value        bytes of the value · checksum (4 bytes)
 //! ```
+//!
+//! The checksum of an entry is the lower half of `lo` of the keyed hash of 32 bytes: `hi` and `lo` of the hash of
+//! the key, then of the hash of the value. It costs 4 bytes per entry and misses damage with probability 2^-32.
 //!
 //! All words are little-endian. A shard is loaded from its record only if the state is clean, the record has
 //! the generation that the state gives, its own shard number and the dictionary's seed. Otherwise the shard
 //! is rebuilt from the store. The record contains the seed: anyone who can read the store can choose keys
 //! that collide with others.
 
-use tamis::{Container, HashId, KeyForms, KeyHasher, Keyed, Persist};
+use tamis::{Container, HashId, KeyForms, KeyHash, KeyHasher, Keyed, Persist};
 
 use crate::error::Error;
 use crate::shard::SaltedFilter;
 use crate::stats::Counts;
 
 /// The version of the metadata in a store.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 
 pub(crate) const STATE: &str = "state";
 pub(crate) const COUNTS: &str = "counts";
@@ -172,6 +177,30 @@ pub(crate) fn decode_counts(bytes: &[u8]) -> ((u64, u64), Counts) {
     (window, Counts::from_words(counts))
 }
 
+/// The length of the checksum after each value.
+const CHECKSUM_LEN: usize = 4;
+
+/// Returns a value as it is stored, with the checksum of the entry. `key` is the hash of the key.
+pub(crate) fn seal(hasher: &KeyHasher, key: KeyHash, value: &[u8]) -> Vec<u8> {
+    [value, &checksum(hasher, key, value)].concat()
+}
+
+/// Returns the value of a stored one, or `None` if the checksum does not match. `key` is the hash of the key.
+pub(crate) fn unseal(hasher: &KeyHasher, key: KeyHash, mut stored: Vec<u8>) -> Option<Vec<u8>> {
+    let (value, found) = stored.split_last_chunk()?;
+    if checksum(hasher, key, value) != *found {
+        return None;
+    }
+    stored.truncate(stored.len() - CHECKSUM_LEN);
+    Some(stored)
+}
+
+fn checksum(hasher: &KeyHasher, key: KeyHash, value: &[u8]) -> [u8; CHECKSUM_LEN] {
+    let value = hasher.bytes(value);
+    let hash = hasher.bytes(&to_bytes([key.hi, key.lo, value.hi, value.lo]));
+    (hash.lo as u32).to_le_bytes()
+}
+
 fn to_bytes(words: impl IntoIterator<Item = u64>) -> Vec<u8> {
     words.into_iter().flat_map(u64::to_le_bytes).collect()
 }
@@ -214,6 +243,29 @@ mod tests {
             damaged[at] ^= 0x80;
             assert!(Manifest::from_bytes(&damaged).is_err(), "byte {at}");
         }
+    }
+
+    #[test]
+    fn a_changed_bit_of_a_sealed_value_or_of_its_key_is_found() {
+        let hasher = KeyHasher::new(HashId::Secure, [1, 2]);
+        let key = hasher.bytes(b"key");
+        for value in [&b""[..], b"v", &[7; 1000]] {
+            let sealed = seal(&hasher, key, value);
+            assert_eq!(sealed.len(), value.len() + CHECKSUM_LEN);
+            assert_eq!(unseal(&hasher, key, sealed.clone()).as_deref(), Some(value));
+            assert_eq!(unseal(&hasher, hasher.bytes(b"kez"), sealed.clone()), None);
+            let other = KeyHasher::new(HashId::Secure, [1, 3]);
+            assert_eq!(unseal(&other, other.bytes(b"key"), sealed.clone()), None);
+            for bit in 0..8 * sealed.len() {
+                let mut damaged = sealed.clone();
+                damaged[bit / 8] ^= 1 << (bit % 8);
+                assert_eq!(unseal(&hasher, key, damaged), None, "bit {bit}");
+            }
+            assert_eq!(unseal(&hasher, key, sealed[1..].to_vec()), None);
+        }
+        assert_eq!(unseal(&hasher, key, vec![0; CHECKSUM_LEN - 1]), None);
+        // The checksum is part of the format.
+        assert_eq!(seal(&hasher, key, b"value")[5..], [28, 179, 227, 65]);
     }
 
     #[test]

@@ -52,6 +52,9 @@ pub(crate) struct ShardState<F> {
     /// Whether a write is in progress.
     writing: bool,
     pub(crate) in_doubt: BTreeSet<KeyHash>,
+    /// Whether the filter holds exactly the keys of the store. After a failed write it may hold more, until a
+    /// [barrier](crate::store::Store::barrier) and a rebuild.
+    pub(crate) exact: bool,
     /// Whether the filter has changed since it was saved.
     pub(crate) changed: bool,
 }
@@ -94,6 +97,14 @@ impl<F> ShardState<F> {
     pub(crate) fn salted_members(&self, members: &[KeyHash]) -> Vec<KeyHash> {
         let in_doubt = self.in_doubt.iter().filter(|key| !members.contains(key));
         members.iter().chain(in_doubt).map(|key| self.salted(*key)).collect()
+    }
+
+    /// Returns the number of keys in the filter.
+    pub(crate) fn len(&self) -> u64
+    where
+        F: Filter,
+    {
+        self.filter.as_ref().map_or(0, Filter::len)
     }
 
     /// Returns whether the store may hold the key.
@@ -174,7 +185,8 @@ impl<F> Shard<F> {
         let changed = built.is_some();
         let (filter, salt) = built.map_or((None, 0), |built| (Some(built.filter), built.salt));
         let in_doubt = BTreeSet::new();
-        let state = ShardState { filter, salt, version: 0, writing: false, in_doubt, changed };
+        let (version, writing, exact) = (0, false, true);
+        let state = ShardState { filter, salt, version, writing, in_doubt, exact, changed };
         Self {
             write_lock: Mutex::new(()),
             state: RwLock::new(state),
@@ -220,8 +232,18 @@ pub(crate) struct ShardKey {
 impl ShardKey {
     pub(crate) fn new(hash: KeyHash, shard_bits: u32) -> Self {
         let local = KeyHash { hi: hash.hi.rotate_left(shard_bits), ..hash };
-        Self { shard: (hash.hi >> (64 - shard_bits)) as usize, hi: hash.hi, local }
+        Self { shard: shard_of(hash.hi, shard_bits), hi: hash.hi, local }
     }
+
+    /// Returns the unsplit hash.
+    pub(crate) fn hash(self) -> KeyHash {
+        KeyHash { hi: self.hi, lo: self.local.lo }
+    }
+}
+
+/// Returns the shard of an unsplit `hi`.
+pub(crate) fn shard_of(hi: u64, shard_bits: u32) -> usize {
+    (hi >> (64 - shard_bits)) as usize
 }
 
 /// Converts a range of a shard's own `hi` to the smallest range of unsplit `hi` that contains it.

@@ -79,6 +79,8 @@ counters! {
     reads_filter,
     /// Accesses to the store to put and delete. A batch counts once.
     writes,
+    /// Entries that were found to be missing from the store.
+    lost,
 }
 
 pub(crate) fn add(counter: &AtomicU64) {
@@ -119,16 +121,41 @@ impl Window {
 }
 
 /// The result of [`Dictionary::verify`](crate::Dictionary::verify).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Audit {
-    /// Keys in the store.
+    /// Keys in the store, without those of damaged entries.
     pub keys: u64,
+    /// Entries in the store that are damaged: the checksum of key and value does not match, or the key is not
+    /// where its hash belongs.
+    pub damaged: u64,
+    /// The keys of the first 100 damaged entries, as the store returns them.
+    pub damaged_keys: Vec<Vec<u8>>,
+    /// Entries that the store has lost since the dictionary was opened, according to the filter. `verify` reports
+    /// them once: it rebuilds the shard.
+    pub lost: u64,
     /// Keys in the store that the filter rejected. Any value but 0 is a bug; `verify` rebuilds the shard.
     pub missing: u64,
     /// Keys in the filter that the store does not hold, left by failed writes. Each may cause a false
     /// positive, whose repair removes it.
     pub stale: u64,
+}
+
+/// The number of damaged keys that an audit lists.
+const MAX_DAMAGED_KEYS: usize = 100;
+
+impl Audit {
+    pub(crate) fn add_damaged(&mut self, key: Vec<u8>) {
+        self.damaged += 1;
+        if self.damaged_keys.len() < MAX_DAMAGED_KEYS {
+            self.damaged_keys.push(key);
+        }
+    }
+
+    /// Returns whether the store is undamaged and the filter accepts all of its keys.
+    pub fn is_ok(&self) -> bool {
+        self.damaged == 0 && self.lost == 0 && self.missing == 0
+    }
 }
 
 /// The counters and sizes of a dictionary.

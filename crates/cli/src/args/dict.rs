@@ -23,10 +23,15 @@ The filter rejects most lookups of absent keys without reading the store. After 
 the filter is repaired, so the same key is rejected next time. Only one process can open a
 dictionary at a time.
 
+load and dump use lines of a key, a tab and a value. A backslash is written \\\\, a tab \\t, a line
+feed \\n, a carriage return \\r, and any byte \\xHH. dump writes UTF-8 text and escapes all other bytes
+and control characters, so load restores every entry. A line has at most 16 MiB.
+
 Examples:
   tamis dict create --keys 10M stock.redb
   tamis dict load stock.redb stock.tsv.gz
   tamis dict get stock.redb apple
+  tamis dict dump stock.redb | tamis dict load copy.redb
   tamis dict stats stock.redb")]
 pub(crate) struct Dict {
     #[command(subcommand)]
@@ -45,9 +50,11 @@ pub(crate) enum DictCommand {
     Delete(DictKeys),
     /// Put every line of the input: a key, a tab and a value
     Load(DictLoad),
+    /// Write every entry as a line that `load` reads
+    Dump(DictDump),
     /// Print sizes, rates and operation counts
     Stats(DictStats),
-    /// Check that the filter contains every key of the store
+    /// Check every entry by its checksum, and the filter against every key
     Verify(DictVerify),
 }
 
@@ -106,6 +113,19 @@ pub(crate) struct DictLoad {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct DictDump {
+    /// The dictionary
+    #[arg(value_name = "WHERE")]
+    pub(crate) place: String,
+    /// The file of lines; `-` is standard output
+    #[arg(value_name = "LINES", default_value = "-")]
+    pub(crate) lines: PathBuf,
+    /// Print errors only
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct DictStats {
     /// The dictionary
     #[arg(value_name = "WHERE")]
@@ -120,4 +140,7 @@ pub(crate) struct DictVerify {
     /// The dictionary
     #[arg(value_name = "WHERE")]
     pub(crate) place: String,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
 }

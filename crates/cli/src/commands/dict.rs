@@ -1,34 +1,70 @@
-//! `tamis dict`: an exact dictionary behind a filter that learns.
+//! `tamis dict`: an exact dictionary behind an adaptive filter.
 
+mod escape;
+
+use std::borrow::Cow;
+use std::fs;
+use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
+use std::path::Path;
 use std::time::Instant;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use serde_json::{Map, Value, json};
 use tamis::Broom;
 use tamis_dictionary::store::{self, AnyStore};
-use tamis_dictionary::{Dictionary, Op, Options, Stats};
+use tamis_dictionary::{Dictionary, Error, Op, Options, Stats};
 
-use crate::args::{DictCommand, DictCreate, DictKeys, DictLoad, DictPut, DictStats, DictVerify};
+use self::escape::{escape, unescape};
+use crate::args::{
+    DictCommand, DictCreate, DictDump, DictKeys, DictLoad, DictPut, DictStats, DictVerify,
+};
 use crate::errors::failure;
-use crate::input::{Batch, Keys, Separator};
+use crate::files::folder_of;
+use crate::input::{Batch, Keys, MAX_KEY, Separator};
 use crate::number::{show_rate, show_size};
 use crate::{output, progress};
 
 type Dict = Dictionary<Broom, AnyStore>;
 
 pub(crate) fn run(command: &DictCommand) -> Result<bool> {
-    match command {
+    let done = match command {
         DictCommand::Create(args) => create(args).map(|()| true),
         DictCommand::Put(args) => put(args).map(|()| true),
         DictCommand::Get(args) => get(args),
         DictCommand::Delete(args) => delete(args),
         DictCommand::Load(args) => load(args).map(|()| true),
+        DictCommand::Dump(args) => dump(args).map(|()| true),
         DictCommand::Stats(args) => stats(args).map(|()| true),
         DictCommand::Verify(args) => verify(args),
+    };
+    match done {
+        Err(error) if error.is::<ReaderGone>() => Ok(true),
+        done => done,
     }
 }
 
-/// The place as messages name it: a password has no business there.
+/// The reader of standard output has closed the pipe. The command ends without an error, after it has closed
+/// the dictionary.
+#[derive(Debug)]
+struct ReaderGone;
+
+impl std::fmt::Display for ReaderGone {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("standard output is closed")
+    }
+}
+
+impl std::error::Error for ReaderGone {}
+
+/// Returns the error of writing to `name`.
+fn write_failure(name: &str, error: io::Error) -> anyhow::Error {
+    match error.kind() {
+        ErrorKind::BrokenPipe => ReaderGone.into(),
+        _ => failure(name, &error),
+    }
+}
+
+/// Returns the location for messages, without user name and password.
 fn shown(place: &str) -> String {
     match (place.find("://"), place.rfind('@')) {
         (Some(start), Some(end)) if start < end => {
@@ -38,24 +74,24 @@ fn shown(place: &str) -> String {
     }
 }
 
-/// What the dictionary said, after the name of the place.
-fn at<T>(place: &str, result: Result<T, tamis_dictionary::Error>) -> Result<T> {
+/// Adds the location to an error of the dictionary.
+fn at<T>(place: &str, result: Result<T, Error>) -> Result<T> {
     result.map_err(|error| failure(shown(place), &error))
 }
 
-fn tell(place: &str, notices: &[String]) {
+fn print_notices(place: &str, notices: &[String]) {
     for notice in notices {
         output::message(format_args!("{}: {notice}", shown(place)));
     }
 }
 
-/// Opens, works and closes; a failure of the work is told rather than one of the closing.
+/// Opens a dictionary, calls `work` and closes it. An error of `work` precedes one of closing.
 fn with<T>(place: &str, work: impl FnOnce(&Dict) -> Result<T>) -> Result<T> {
     let dict = at(place, store::open(place).and_then(Dict::open))?;
-    let told = dict.notices();
-    tell(place, &told);
+    let notices = dict.notices();
+    print_notices(place, &notices);
     let done = work(&dict);
-    tell(place, &dict.notices()[told.len()..]);
+    print_notices(place, &dict.notices()[notices.len()..]);
     let closed = at(place, dict.close());
     done.and_then(|done| closed.map(|()| done))
 }
@@ -72,7 +108,8 @@ fn put(args: &DictPut) -> Result<()> {
     with(&args.place, |dict| at(&args.place, dict.put(key, value)).map(drop))
 }
 
-/// Does something with every key that is named, or with every line; whether anything came of one.
+/// Calls `act` with every key of the arguments, or else with every line of standard input. Returns whether one
+/// of the calls returned true.
 fn each_key(args: &DictKeys, mut act: impl FnMut(&[u8]) -> Result<bool>) -> Result<bool> {
     let mut any = false;
     if !args.keys.is_empty() {
@@ -96,7 +133,10 @@ fn get(args: &DictKeys) -> Result<bool> {
     with(&args.place, |dict| {
         each_key(args, |key| {
             let Some(value) = at(&args.place, dict.get(key))? else { return Ok(false) };
-            output::write(&[key, b"\t", &value, b"\n"].concat())?;
+            let mut out = io::stdout().lock();
+            let written = out.write_all(&[key, b"\t", &value, b"\n"].concat());
+            let written = written.and_then(|()| out.flush());
+            written.map_err(|error| write_failure("standard output", error))?;
             Ok(true)
         })
     })
@@ -106,25 +146,25 @@ fn delete(args: &DictKeys) -> Result<bool> {
     with(&args.place, |dict| each_key(args, |key| at(&args.place, dict.delete(key))))
 }
 
-/// The key and the value of a line; the value may have tabs of its own.
-fn split(line: &[u8]) -> Option<(&[u8], &[u8])> {
-    let tab = memchr::memchr(b'\t', line)?;
-    Some((&line[..tab], &line[tab + 1..]))
+/// Splits a line at its first tab and removes the escapes. A value may contain tabs.
+fn split(line: &[u8]) -> Result<(Cow<'_, [u8]>, Cow<'_, [u8]>), String> {
+    let tab = memchr::memchr(b'\t', line).ok_or("no tab between a key and its value")?;
+    Ok((unescape(&line[..tab])?, unescape(&line[tab + 1..])?))
 }
 
-/// Bytes of lines that are one write, whole or not at all. A file is written anew wherever it changes, and
-/// hashes are everywhere in it, so that larger writes are fewer rounds through all of it: 10^7 lines of 33
-/// bytes wrote 7.5 GB to the disk and took 49 s of the processor, and with 1 MiB at a time 34 GB and 165 s.
-/// A server does nothing else meanwhile, and gets what was read at a time.
-const TOGETHER: usize = 16 << 20;
+/// The bytes of lines that are written at once, wholly or not at all. A file of redb is rewritten wherever it
+/// changes, and the hashes of keys are everywhere in it, so larger writes take fewer rounds: 10^7 lines of 33
+/// bytes wrote 7.5 GB to the disk and took 49 s of processor time, and with 1 MiB at a time 34 GB and 165 s.
+/// A server does nothing else during a write, so it gets one batch of lines at a time.
+const WRITE_BYTES: usize = 16 << 20;
 
 /// Keys and values of some lines, one after the other.
 #[derive(Default)]
 struct Lines {
     bytes: Vec<u8>,
-    /// Where each key and each value ends.
+    /// The end of each key and of each value.
     ends: Vec<(usize, usize)>,
-    /// Of the files, for the progress bar.
+    /// The bytes read from the files, for the progress bar.
     read: u64,
 }
 
@@ -132,16 +172,15 @@ impl Lines {
     fn of(batch: &Batch<'_>) -> Result<Self> {
         let mut lines = Self { read: batch.read_bytes(), ..Self::default() };
         for (number, line) in (batch.first_line()..).zip(batch.lines()) {
-            match split(line.key) {
-                Some((key, value)) => {
-                    lines.bytes.extend_from_slice(key);
-                    let middle = lines.bytes.len();
-                    lines.bytes.extend_from_slice(value);
-                    lines.ends.push((middle, lines.bytes.len()));
-                }
-                None if line.key.is_empty() => {}
-                None => bail!("{}:{number}: no tab between a key and its value", batch.name()),
+            if line.key.is_empty() {
+                continue;
             }
+            let (key, value) =
+                split(line.key).map_err(|error| anyhow!("{}:{number}: {error}", batch.name()))?;
+            lines.bytes.extend_from_slice(&key);
+            let middle = lines.bytes.len();
+            lines.bytes.extend_from_slice(&value);
+            lines.ends.push((middle, lines.bytes.len()));
         }
         Ok(lines)
     }
@@ -157,7 +196,7 @@ impl Lines {
 fn load(args: &DictLoad) -> Result<()> {
     let lines = Keys::open(&args.lines, Separator::Newline, false)?;
     let start = Instant::now();
-    let together = if args.place.contains("://") { 0 } else { TOGETHER };
+    let write_bytes = if args.place.contains("://") { 0 } else { WRITE_BYTES };
     let (loaded, new) = with(&args.place, |dict| {
         let bar = progress::bar("loading", &lines, args.quiet);
         let (mut loaded, mut new) = (0, 0);
@@ -172,7 +211,7 @@ fn load(args: &DictLoad) -> Result<()> {
         let mut waiting = Vec::new();
         let done = lines.each_batch(1, Lines::of, |read| {
             waiting.push(read?);
-            if waiting.iter().map(|lines: &Lines| lines.bytes.len()).sum::<usize>() >= together {
+            if waiting.iter().map(|lines: &Lines| lines.bytes.len()).sum::<usize>() >= write_bytes {
                 write(&waiting)?;
                 waiting.clear();
             }
@@ -193,13 +232,115 @@ fn load(args: &DictLoad) -> Result<()> {
     Ok(())
 }
 
+fn dump(args: &DictDump) -> Result<()> {
+    let to_stdout = args.lines == Path::new("-");
+    let is_file = fs::metadata(&args.lines).map_or(!to_stdout, |metadata| metadata.is_file());
+    if !is_file {
+        return match to_stdout {
+            true => dump_to(args, "standard output", io::stdout().lock()),
+            false => {
+                let name = args.lines.display().to_string();
+                let file = fs::File::create(&args.lines).map_err(|error| failure(&name, &error))?;
+                dump_to(args, &name, file)
+            }
+        };
+    }
+    // The file gets its name when it is complete.
+    let name = args.lines.display().to_string();
+    let file = tempfile::NamedTempFile::new_in(folder_of(&args.lines));
+    let mut file = file.map_err(|error| failure(&name, &error))?;
+    dump_to(args, &name, &mut file)?;
+    file.as_file().sync_all().map_err(|error| failure(&name, &error))?;
+    file.persist(&args.lines).map_err(|error| failure(&name, &error.error))?;
+    Ok(())
+}
+
+/// Writes every entry as a line. Skips entries that are damaged or too long, reports each, and returns an error
+/// at the end.
+fn dump_to(args: &DictDump, name: &str, out: impl Write) -> Result<()> {
+    let place = shown(&args.place);
+    let mut out = BufWriter::with_capacity(1 << 16, out);
+    with(&args.place, |dict| {
+        let hidden = args.quiet || name == "standard output" && io::stdout().is_terminal();
+        let bar = progress::entries("dumping", dict.stats().keys, hidden);
+        let (mut line, mut skipped) = (Vec::new(), 0);
+        for entry in dict.iter() {
+            let (key, value) = match entry {
+                Err(error @ Error::Damaged { .. }) => {
+                    output::message(format_args!("{place}: {error}"));
+                    skipped += 1;
+                    continue;
+                }
+                entry => at(&args.place, entry)?,
+            };
+            line.clear();
+            escape(&key, &mut line);
+            line.push(b'\t');
+            escape(&value, &mut line);
+            if line.len() > MAX_KEY {
+                let key = key.escape_ascii();
+                let limit = MAX_KEY >> 20;
+                output::message(format_args!(
+                    "{place}: the line of key \"{key}\" is longer than {limit} MiB"
+                ));
+                skipped += 1;
+                continue;
+            }
+            line.push(b'\n');
+            out.write_all(&line).map_err(|error| write_failure(name, error))?;
+            bar.inc(1);
+        }
+        out.flush().map_err(|error| write_failure(name, error))?;
+        bar.finish_and_clear();
+        if skipped > 0 {
+            bail!("{place}: {skipped} entries were skipped; all others were dumped");
+        }
+        Ok(())
+    })
+}
+
 fn verify(args: &DictVerify) -> Result<bool> {
     let audit = with(&args.place, |dict| at(&args.place, dict.verify()))?;
-    let (place, keys, stale) = (shown(&args.place), audit.keys, audit.stale);
-    if audit.missing > 0 {
-        bail!("{place}: the filter denied {} of {keys} keys; it was made anew", audit.missing);
+    let place = shown(&args.place);
+    let (keys, stale) = (audit.keys, audit.stale);
+    if args.json {
+        let text = |key: &Vec<u8>| {
+            let mut escaped = Vec::new();
+            escape(key, &mut escaped);
+            String::from_utf8_lossy(&escaped).into_owned()
+        };
+        output::print_json([json!({
+            "ok": audit.is_ok(),
+            "keys": keys,
+            "damaged": audit.damaged,
+            "damaged_keys": audit.damaged_keys.iter().map(text).collect::<Vec<_>>(),
+            "lost": audit.lost,
+            "missing": audit.missing,
+            "stale": stale,
+        })])?;
+    } else {
+        for key in &audit.damaged_keys {
+            let key = key.escape_ascii();
+            output::message(format_args!("{place}: the entry of key \"{key}\" is damaged"));
+        }
     }
-    output::print(format_args!("{place}: ok, {keys} keys, {stale} that only the filter has"))?;
+    let mut faults = Vec::new();
+    if audit.damaged > 0 {
+        faults.push(format!("{} entries in the store are damaged", audit.damaged));
+    }
+    if audit.lost > 0 {
+        faults.push(format!("the store has lost {} entries", audit.lost));
+    }
+    if audit.missing > 0 {
+        let missing = audit.missing;
+        faults.push(format!("the filter rejected {missing} of {keys} keys and was rebuilt"));
+    }
+    if !faults.is_empty() {
+        bail!("{place}: {}", faults.join("; "));
+    }
+    if !args.json {
+        output::print(format_args!("{place}: ok, {keys} keys, {stale} stale keys in the filter"))?;
+    }
     Ok(true)
 }
 
@@ -218,7 +359,7 @@ fn stats(args: &DictStats) -> Result<()> {
             "target_fpr": stats.target_fpr,
             "fpr": stats.fpr(),
             "window_fpr": stats.window_fpr(),
-            "window_strangers": stats.window_negatives,
+            "window_non_members": stats.window_negatives,
         });
         object.extend(figures.as_object().cloned().unwrap_or_default());
         let counts = stats.counts.named().map(|(name, count)| (name.to_owned(), count.into()));
@@ -235,30 +376,31 @@ fn table(stats: &Stats, layout: &str, bits: Option<f64>) -> String {
     let [lookup, repair, sweep, filter] = reads;
     let bits = bits.map_or("-".into(), |bits| format!("{bits:.2}"));
     let rows = [
-        ("keys", format!("{} of {} that there is room for", stats.keys, stats.capacity)),
-        ("filter", format!("{}, {bits} bits a key", show_size(stats.filter_bytes))),
+        ("keys", format!("{}, capacity {}", stats.keys, stats.capacity)),
+        ("filter", format!("{}, {bits} bits per key", show_size(stats.filter_bytes))),
         ("layout", layout.to_owned()),
         ("lookups", counts.lookups.to_string()),
-        ("  negatives", format!("{}, without the store", counts.negatives)),
+        ("  negatives", format!("{}, without an access", counts.negatives)),
         ("  true positives", counts.true_positives.to_string()),
         ("  false positives", counts.false_positives.to_string()),
-        ("rate of these", format!("{} of strangers", rate(stats.fpr()))),
-        ("  lately", format!("{} of {}", rate(stats.window_fpr()), stats.window_negatives)),
-        ("  asked for", rate(Some(stats.target_fpr))),
+        ("fpr", format!("{} of non-members", rate(stats.fpr()))),
+        ("  recent", format!("{} of {}", rate(stats.window_fpr()), stats.window_negatives)),
+        ("  target", rate(Some(stats.target_fpr))),
         ("repairs", format!("{}, {} by rehashing", counts.repairs, counts.rehashes)),
-        ("  left out", format!("{}, {} impossible", counts.postponed, counts.impossible)),
+        ("  not made", format!("{} postponed, {} impossible", counts.postponed, counts.impossible)),
         ("sweeps", format!("{} bins", counts.sweeps)),
-        ("puts", format!("{}, {} surely new", counts.puts, counts.puts_new)),
+        ("puts", format!("{}, {} certainly new", counts.puts, counts.puts_new)),
         ("deletes", counts.deletes.to_string()),
         ("accesses", format!("{}", reads.iter().sum::<u64>() + counts.writes)),
-        ("  to find", lookup.to_string()),
-        ("  to repair", repair.to_string()),
-        ("  to sweep", sweep.to_string()),
-        ("  for the filter", filter.to_string()),
-        ("  to write", counts.writes.to_string()),
+        ("  lookups", lookup.to_string()),
+        ("  repairs", repair.to_string()),
+        ("  sweeps", sweep.to_string()),
+        ("  filter", filter.to_string()),
+        ("  writes", counts.writes.to_string()),
         ("growths", counts.growths.to_string()),
         ("rebuilds", counts.rebuilds.to_string()),
         ("missing", counts.missing.to_string()),
+        ("lost", counts.lost.to_string()),
     ];
     let lines: Vec<_> = rows.iter().map(|(name, value)| format!("{name:<19}{value}")).collect();
     lines.join("\n")

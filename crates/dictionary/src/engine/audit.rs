@@ -1,6 +1,6 @@
 //! Verification against the store, and statistics.
 
-use tamis::{Filter, Shape};
+use tamis::Shape;
 
 use super::{Engine, Entries, WINDOW, lock};
 use crate::error::Error;
@@ -12,50 +12,75 @@ use crate::store::{Layout, Store};
 impl<F: DictionaryFilter, S: Store> Engine<F, S> {
     pub(crate) fn verify(&self) -> Result<Audit, Error> {
         let _locks: Vec<_> = self.shards.iter().map(Shard::write_lock).collect();
+        let secondary = self.store.layout() == Layout::Secondary;
         let mut audit = Audit::default();
+        let mut indexed = 0;
         for (number, shard) in self.shards.iter().enumerate() {
             self.load(number)?;
             add(&shard.counters.reads_filter);
-            let mut members = Vec::new();
             let range = global_range(number, self.shard_bits, &(0..=u64::MAX));
-            self.read_members(range, &mut members)?;
-            let (missing, len) = {
+            let members = self.read_members(range)?;
+            let (missing, len, exact) = {
                 let state = shard.state();
-                let missing = members.iter().filter(|key| !state.may_contain(**key)).count() as u64;
-                (missing, state.filter.as_ref().map_or(0, Filter::len))
+                let missing = members.hashes.iter().filter(|key| !state.may_contain(**key)).count();
+                (missing as u64, state.len(), state.exact)
             };
-            audit.keys += members.len() as u64;
+            let found = (members.hashes.len() + members.misplaced.len()) as u64;
+            indexed += found;
+            let surplus = len.saturating_sub(found);
+            let lost = if exact { surplus } else { 0 };
+            audit.stale += surplus - lost;
             audit.missing += missing;
-            audit.stale += len.saturating_sub(members.len() as u64);
+            audit.lost += lost;
+            add_many(&shard.counters.missing, missing);
+            add_many(&shard.counters.lost, lost);
+            if secondary {
+                members.misplaced.into_iter().for_each(|key| audit.add_damaged(key));
+            }
             if missing > 0 {
-                add_many(&shard.counters.missing, missing);
                 self.notify(format!(
                     "shard {number} of the filter rejected {missing} keys and was rebuilt"
                 ));
+            }
+            if missing + lost > 0 {
                 self.rebuild(number, 0)?;
             }
         }
-        if self.store.layout() == Layout::Secondary {
-            self.verify_index(audit.keys)?;
-        }
+        self.verify_entries(indexed, &mut audit)?;
+        self.check_claim()?;
         Ok(audit)
     }
 
-    /// Checks that the index names every entry and nothing else.
-    fn verify_index(&self, indexed: u64) -> Result<(), Error> {
-        let mut count = 0;
+    /// Checks every entry, and in a secondary layout that the index names it. `indexed` is the number of keys
+    /// in the index.
+    fn verify_entries(&self, indexed: u64, audit: &mut Audit) -> Result<(), Error> {
+        let secondary = self.store.layout() == Layout::Secondary;
+        let mut found = 0;
         for entry in Entries::new(self) {
-            let shard_key = self.shard_key(&entry?.0);
-            let found = self.shards[shard_key.shard].state().may_contain(shard_key.local);
-            count += 1;
-            if !found {
-                return Err(Error::Corrupt { what: "an entry is not in the index" });
+            found += 1;
+            let key = match entry {
+                Ok((key, _)) => key,
+                Err(Error::Damaged { key, .. }) => {
+                    audit.add_damaged(key);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            // The filter accepts all keys of the index.
+            let shard_key = self.shard_key(&key);
+            let state = self.shards[shard_key.shard].state();
+            if secondary && !state.may_contain(shard_key.local) {
+                audit.add_damaged(key);
+            } else {
+                audit.keys += 1;
             }
         }
-        match count == indexed {
-            true => Ok(()),
-            false => Err(Error::Corrupt { what: "the index names a key without an entry" }),
+        if secondary {
+            // The index names keys without entries, or entries are missing from it that the filter accepts.
+            audit.lost += u64::saturating_sub(indexed, found);
+            audit.damaged = audit.damaged.max(u64::saturating_sub(found, indexed));
         }
+        Ok(())
     }
 
     /// Returns the recent lookups of absent keys and the false positives among them. Until this session has

@@ -1,9 +1,10 @@
 //! The operations: shards of a filter in front of a store.
 //!
-//! This file has creation, lookups and writes; `repair.rs` the repairs, `persist.rs` loading, rebuilding and
-//! saving, `audit.rs` verification and statistics, `entries.rs` iteration.
+//! This file has creation, lookups and writes; `claim.rs` the claim on the store, `repair.rs` the repairs,
+//! `persist.rs` loading, rebuilding and saving, `audit.rs` verification and statistics, `entries.rs` iteration.
 
 mod audit;
+mod claim;
 mod entries;
 mod persist;
 mod repair;
@@ -13,11 +14,13 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tamis::{Goal, KeyHash, KeyHasher, Settings, plan};
 
+pub(crate) use self::claim::{Claim, Moment};
 pub use self::entries::Entries;
+use self::entries::MISPLACED;
 use crate::error::Error;
 use crate::manifest::{self, COUNTS, MAX_SHARD_BITS, MIN_SHARD_BITS, Manifest, STATE, SavedShard};
 use crate::options::{DictionaryFilter, Op, Options, Policy};
@@ -27,7 +30,8 @@ use crate::store::{Change, Layout, Store};
 
 /// The state that all threads share.
 pub(crate) struct Engine<F: DictionaryFilter, S> {
-    pub(crate) store: S,
+    pub(crate) store: Arc<S>,
+    claim: Arc<Claim>,
     hasher: KeyHasher,
     fpr: f64,
     shard_bits: u32,
@@ -66,6 +70,25 @@ const SHARD_KEYS: u64 = 8192;
 /// The number of keys in doubt after which a shard is rebuilt.
 const MAX_IN_DOUBT: usize = 1024;
 
+/// The keys of a range of the store.
+#[derive(Debug, Default)]
+struct Members {
+    /// The hashes of the keys, within their shard.
+    hashes: Vec<KeyHash>,
+    /// The keys that are not where their hash belongs.
+    misplaced: Vec<Vec<u8>>,
+}
+
+impl Members {
+    /// Returns an error if the store returned a damaged key.
+    fn check(&mut self) -> Result<(), Error> {
+        match self.misplaced.pop() {
+            Some(key) => Err(Error::Damaged { key, what: MISPLACED }),
+            None => Ok(()),
+        }
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -80,70 +103,57 @@ fn plan_shape<F: DictionaryFilter>(keys: u64, fpr: f64) -> Result<F::Shape, Erro
 }
 
 impl<F: DictionaryFilter, S: Store> Engine<F, S> {
-    pub(crate) fn create(store: S, options: Options) -> Result<Self, (S, Error)> {
-        let prepare = || {
-            if store.meta(STATE)?.is_some() || !store.page(None, 1)?.is_empty() {
-                return Err(Error::AlreadyExists);
-            }
-            plan::check_keys(options.keys)?;
-            plan::check_fpr(options.fpr)?;
-            let shard_bits = (options.keys / SHARD_KEYS).max(1).ilog2();
-            let shard_bits = shard_bits.clamp(MIN_SHARD_BITS, MAX_SHARD_BITS);
-            let manifest = Manifest {
-                kind: F::KIND.id(),
-                hasher: KeyHasher::random(options.hash)?,
-                keys: options.keys,
-                fpr: options.fpr,
-                shard_bits,
-                clean: false,
-                generation: 0,
-                shards: vec![SavedShard::default(); 1 << shard_bits],
-            };
-            let capacity = shard_capacity(options.keys as f64 / manifest.shards.len() as f64);
-            let shape = plan_shape::<F>(capacity, options.fpr)?;
-            let build = |_| Ok(Some(SaltedFilter::build(shape.clone(), &[])?));
-            let filters = manifest.shards.iter().map(build).collect::<Result<Vec<_>, Error>>()?;
-            store.set_meta(&[(STATE, &manifest.to_bytes())])?;
-            Ok((manifest, filters))
-        };
-        match prepare() {
-            Ok((manifest, filters)) => {
-                Ok(Self::new(store, manifest, filters, Previous::default(), true))
-            }
-            Err(error) => Err((store, error)),
+    pub(crate) fn create(
+        store: Arc<S>,
+        claim: Arc<Claim>,
+        options: Options,
+    ) -> Result<Self, Error> {
+        if store.meta(STATE)?.is_some() || !store.page(None, 1)?.is_empty() {
+            return Err(Error::AlreadyExists);
         }
+        plan::check_keys(options.keys)?;
+        plan::check_fpr(options.fpr)?;
+        let shard_bits = (options.keys / SHARD_KEYS).max(1).ilog2();
+        let shard_bits = shard_bits.clamp(MIN_SHARD_BITS, MAX_SHARD_BITS);
+        let manifest = Manifest {
+            kind: F::KIND.id(),
+            hasher: KeyHasher::random(options.hash)?,
+            keys: options.keys,
+            fpr: options.fpr,
+            shard_bits,
+            clean: false,
+            generation: 0,
+            shards: vec![SavedShard::default(); 1 << shard_bits],
+        };
+        let capacity = shard_capacity(options.keys as f64 / manifest.shards.len() as f64);
+        let shape = plan_shape::<F>(capacity, options.fpr)?;
+        let build = |_| Ok(Some(SaltedFilter::build(shape.clone(), &[])?));
+        let filters = manifest.shards.iter().map(build).collect::<Result<Vec<_>, Error>>()?;
+        store.set_meta(&[(STATE, &manifest.to_bytes())])?;
+        store.publish()?;
+        Ok(Self::new(store, claim, manifest, filters, Previous::default(), true))
     }
 
-    pub(crate) fn open(store: S) -> Result<Self, (S, Error)> {
-        let prepare = || {
-            let manifest = Manifest::from_bytes(&store.meta(STATE)?.ok_or(Error::NotFound)?)?;
-            if manifest.kind != F::KIND.id() {
-                return Err(Error::Mismatch { what: "kind of filter" });
-            }
-            let (window, counts) = store
-                .meta(COUNTS)?
-                .map(|bytes| manifest::decode_counts(&bytes))
-                .unwrap_or_default();
-            Ok((manifest, Previous { window, counts }))
-        };
-        let engine = match prepare() {
-            Ok((manifest, previous)) => {
-                let unloaded = manifest.shards.iter().map(|_| None).collect();
-                let dirty = !manifest.clean;
-                Self::new(store, manifest, unloaded, previous, dirty)
-            }
-            Err(error) => return Err((store, error)),
-        };
-        if engine.dirty.load(Ordering::Relaxed)
-            && let Err(error) = engine.rebuild_all()
-        {
-            return Err((engine.store, error));
+    pub(crate) fn open(store: Arc<S>, claim: Arc<Claim>) -> Result<Self, Error> {
+        let manifest = Manifest::from_bytes(&store.meta(STATE)?.ok_or(Error::NotFound)?)?;
+        if manifest.kind != F::KIND.id() {
+            return Err(Error::Mismatch { what: "kind of filter" });
+        }
+        let counts = store.meta(COUNTS)?.map(|bytes| manifest::decode_counts(&bytes));
+        let (window, counts) = counts.unwrap_or_default();
+        let unloaded = manifest.shards.iter().map(|_| None).collect();
+        let dirty = !manifest.clean;
+        let previous = Previous { window, counts };
+        let engine = Self::new(store, claim, manifest, unloaded, previous, dirty);
+        if dirty {
+            engine.rebuild_all()?;
         }
         Ok(engine)
     }
 
     fn new(
-        store: S,
+        store: Arc<S>,
+        claim: Arc<Claim>,
         manifest: Manifest,
         filters: Vec<Option<SaltedFilter<F>>>,
         previous: Previous,
@@ -151,6 +161,7 @@ impl<F: DictionaryFilter, S: Store> Engine<F, S> {
     ) -> Self {
         Self {
             store,
+            claim,
             hasher: manifest.hasher,
             fpr: manifest.fpr,
             shard_bits: manifest.shard_bits,
@@ -162,6 +173,18 @@ impl<F: DictionaryFilter, S: Store> Engine<F, S> {
             notices: Mutex::default(),
             cached_shape: Mutex::default(),
         }
+    }
+
+    /// Returns an error unless the claim on the store was confirmed within its lease.
+    fn check_claim(&self) -> Result<(), Error> {
+        self.claim.check(&*self.store)
+    }
+
+    /// Returns the value of a stored one, whose key has the given hash.
+    fn unseal(&self, key: &[u8], hash: KeyHash, stored: Vec<u8>) -> Result<Vec<u8>, Error> {
+        let what = "the checksum of its key and value does not match";
+        let value = manifest::unseal(&self.hasher, hash, stored);
+        value.ok_or_else(|| Error::Damaged { key: key.to_vec(), what })
     }
 
     /// Hashes a key.
@@ -183,23 +206,26 @@ impl<F: DictionaryFilter, S: Store> Engine<F, S> {
         let counters = &shard.counters;
         add(&counters.lookups);
         let Some(positive) = self.query_filter(shard_key) else {
+            // After the query: the claim covers all that the query has seen.
+            self.check_claim()?;
             add(&counters.negatives);
             shard.window.add(false, self.window_span);
             return Ok(None);
         };
         add(&counters.reads_lookup);
         let clustered = self.store.layout() == Layout::Clustered;
-        let mut members = Vec::new();
+        let mut members = Members::default();
         let value = match &positive.repair {
             Some((_, range)) if clustered && policy == Policy::Inline => {
-                let mut visit = |key: &[u8]| members.push(self.shard_key(key).local);
+                let mut visit = |hi, key: &[u8]| self.add_member(hi, key, &mut members);
                 self.store.get_or_keys(shard_key.hi, key, range.clone(), &mut visit)?
             }
             _ => self.store.get(shard_key.hi, key)?,
         };
-        if value.is_some() {
+        self.check_claim()?;
+        if let Some(value) = value {
             add(&counters.true_positives);
-            return Ok(value);
+            return self.unseal(key, shard_key.hash(), value).map(Some);
         }
         if !positive.filtered {
             add(&counters.unfiltered);
@@ -212,9 +238,15 @@ impl<F: DictionaryFilter, S: Store> Engine<F, S> {
             (Policy::Inline, Some((version, range)), _) => {
                 if !clustered {
                     add(&counters.reads_repair);
-                    self.read_members(range.clone(), &mut members)?;
+                    members = self.read_members(range.clone())?;
+                    let unchanged = || shard.state().stable_version() == Some(version);
+                    if members.hashes.contains(&shard_key.local) && unchanged() {
+                        let what = "the index names it, but the entry is missing";
+                        return Err(Error::Damaged { key: key.to_vec(), what });
+                    }
                 }
-                self.repair(shard_key, version, &range, &members);
+                members.check()?;
+                self.repair(shard_key, version, &range, &members.hashes)?;
                 self.sweep(shard_key.shard)?;
             }
             (Policy::Background, _, Some(queue)) if queue.try_send(shard_key).is_ok() => {}
@@ -231,13 +263,20 @@ impl<F: DictionaryFilter, S: Store> Engine<F, S> {
         lock(&self.notices).push(notice);
     }
 
-    /// Appends the hashes of the store's keys in a range of `hi`.
-    fn read_members(
-        &self,
-        range: RangeInclusive<u64>,
-        members: &mut Vec<KeyHash>,
-    ) -> Result<(), Error> {
-        self.store.keys(range, &mut |key| members.push(self.shard_key(key).local))
+    /// Adds a key that the store returned, with the `hi` that it is stored with.
+    fn add_member(&self, hi: u64, key: &[u8], members: &mut Members) {
+        let shard_key = self.shard_key(key);
+        match shard_key.hi == hi {
+            true => members.hashes.push(shard_key.local),
+            false => members.misplaced.push(key.to_vec()),
+        }
+    }
+
+    /// Returns the store's keys in a range of `hi`.
+    fn read_members(&self, range: RangeInclusive<u64>) -> Result<Members, Error> {
+        let mut members = Members::default();
+        self.store.keys(range, &mut |hi, key| self.add_member(hi, key, &mut members))?;
+        Ok(members)
     }
 
     pub(crate) fn write(&self, ops: &[Op<'_>]) -> Result<Vec<bool>, Error> {
@@ -274,10 +313,12 @@ impl<F: DictionaryFilter, S: Store> Engine<F, S> {
         let needed = len + puts;
         if in_doubt > MAX_IN_DOUBT {
             // After the barrier no failed write can still be applied, so the store's keys are all members.
-            self.store.barrier()?;
+            self.barrier()?;
             shard.state_mut().in_doubt.clear();
             add(&shard.counters.rebuilds);
-            self.rebuild(number, capacity.max(needed))
+            self.rebuild(number, capacity.max(needed))?;
+            shard.state_mut().exact = true;
+            Ok(())
         } else if needed > capacity {
             add(&shard.counters.growths);
             self.rebuild(number, (needed + needed / 4).max(capacity + capacity / 2))
@@ -287,6 +328,14 @@ impl<F: DictionaryFilter, S: Store> Engine<F, S> {
     }
 
     fn write_reserved(&self, ops: &[Op<'_>], shard_keys: &[ShardKey]) -> Result<Vec<bool>, Error> {
+        let sealed: Vec<Option<Vec<u8>>> = ops
+            .iter()
+            .zip(shard_keys)
+            .map(|(op, shard_key)| match op {
+                Op::Put(_, value) => Some(manifest::seal(&self.hasher, shard_key.hash(), value)),
+                Op::Delete(_) => None,
+            })
+            .collect();
         // First the filter: it must accept a key before the store holds it.
         let mut changes = Vec::with_capacity(ops.len());
         let mut changed = Vec::with_capacity(ops.len());
@@ -294,9 +343,9 @@ impl<F: DictionaryFilter, S: Store> Engine<F, S> {
             let shard = &self.shards[shard_key.shard];
             let state = &mut *shard.state_mut();
             let is_new = !state.may_contain(shard_key.local);
-            let change = match *op {
-                Op::Put(key, value) => Change::put(shard_key.hi, key, value),
-                Op::Delete(key) => Change::delete(shard_key.hi, key),
+            let change = match &sealed[number] {
+                Some(value) => Change::put(shard_key.hi, op.key(), value),
+                None => Change::delete(shard_key.hi, op.key()),
             };
             let is_put = change.value.is_some();
             add(if is_put { &shard.counters.puts } else { &shard.counters.deletes });
@@ -311,17 +360,23 @@ impl<F: DictionaryFilter, S: Store> Engine<F, S> {
             changed.push((number, *shard_key));
         }
         let mut existed = vec![false; ops.len()];
-        let Some((_, first)) = changed.first() else { return Ok(existed) };
+        let Some((_, first)) = changed.first() else {
+            return self.check_claim().map(|()| existed);
+        };
         // Then the store.
         add(&self.shards[first.shard].counters.writes);
-        let reported = match self.mark_dirty().and_then(|()| self.store.apply(&changes)) {
+        let applied = self.check_claim().and_then(|()| self.mark_dirty());
+        let reported = match applied.and_then(|()| self.store.apply(&changes)) {
             Ok(reported) => reported,
             Err(error) => {
-                let puts =
-                    changed.iter().zip(&changes).filter(|(_, change)| change.value.is_some());
-                for ((_, shard_key), _) in puts {
-                    self.shards[shard_key.shard].state_mut().insert_in_doubt(shard_key.local);
+                for ((_, shard_key), change) in changed.iter().zip(&changes) {
+                    let state = &mut *self.shards[shard_key.shard].state_mut();
+                    state.exact = false;
+                    if change.value.is_some() {
+                        state.insert_in_doubt(shard_key.local);
+                    }
                 }
+                self.claim.observe(&error);
                 return Err(error);
             }
         };
@@ -346,6 +401,11 @@ impl<F: DictionaryFilter, S: Store> Engine<F, S> {
             self.shards[shard_key.shard].state_mut().remove(shard_key.local);
         }
         Ok(existed)
+    }
+
+    /// Waits until no failed write can still take effect.
+    fn barrier(&self) -> Result<(), Error> {
+        self.store.barrier().inspect_err(|error| self.claim.observe(error))
     }
 
     /// Records in the store, before the first write of a session, that the saved filter is out of date.

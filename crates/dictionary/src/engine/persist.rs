@@ -4,13 +4,14 @@ use std::sync::atomic::Ordering;
 
 use tamis::{KeyHash, Shape};
 
-use super::{Engine, lock, plan_shape, shard_capacity};
+use super::entries::MISPLACED;
+use super::{Engine, Members, lock, plan_shape, shard_capacity};
 use crate::error::Error;
 use crate::manifest::{self, COUNTS, Manifest, STATE, SavedShard};
 use crate::options::DictionaryFilter;
-use crate::shard::{SaltedFilter, global_range};
+use crate::shard::{SaltedFilter, global_range, shard_of};
 use crate::stats::add;
-use crate::store::Store;
+use crate::store::{Layout, Store};
 
 impl<F: DictionaryFilter, S: Store> Engine<F, S> {
     /// Loads a shard from its record, or rebuilds it from the store. The caller holds the shard's write lock.
@@ -49,14 +50,27 @@ impl<F: DictionaryFilter, S: Store> Engine<F, S> {
     pub(super) fn rebuild(&self, number: usize, min_capacity: u64) -> Result<(), Error> {
         let shard = &self.shards[number];
         add(&shard.counters.reads_filter);
-        let mut members = Vec::new();
-        self.read_members(global_range(number, self.shard_bits, &(0..=u64::MAX)), &mut members)?;
+        let Members { mut hashes, misplaced } =
+            self.read_members(global_range(number, self.shard_bits, &(0..=u64::MAX)))?;
+        self.skip_misplaced(misplaced)?;
         let in_doubt: Vec<KeyHash> = {
             let state = shard.state();
-            state.in_doubt.iter().filter(|key| !members.contains(key)).copied().collect()
+            state.in_doubt.iter().filter(|key| !hashes.contains(key)).copied().collect()
         };
-        members.extend(in_doubt);
-        self.fill(number, min_capacity, &members)
+        hashes.extend(in_doubt);
+        self.fill(number, min_capacity, &hashes)
+    }
+
+    /// Reports damaged keys that a rebuilt filter does not contain. A clustered store cannot find their entries
+    /// by any key. In a secondary store their entries may be intact, so that the filter must not reject them.
+    fn skip_misplaced(&self, mut keys: Vec<Vec<u8>>) -> Result<(), Error> {
+        let count = keys.len();
+        let Some(key) = keys.pop() else { return Ok(()) };
+        if self.store.layout() == Layout::Secondary {
+            return Err(Error::Damaged { key, what: MISPLACED });
+        }
+        self.notify(format!("the store has {count} damaged keys; verify lists them"));
+        Ok(())
     }
 
     /// Replaces a shard's filter by one of `keys`.
@@ -88,7 +102,7 @@ impl<F: DictionaryFilter, S: Store> Engine<F, S> {
     /// Rebuilds all shards by one scan in the order of hashes.
     pub(super) fn rebuild_all(&self) -> Result<(), Error> {
         add(&self.shards[0].counters.reads_filter);
-        let (mut keys, mut number, mut total) = (Vec::new(), 0, 0u64);
+        let (mut members, mut number, mut total) = (Members::default(), 0, 0u64);
         let mut result = Ok(());
         let mut fill_to = |next: usize, keys: &mut Vec<KeyHash>| {
             while number < next {
@@ -99,14 +113,15 @@ impl<F: DictionaryFilter, S: Store> Engine<F, S> {
                 number += 1;
             }
         };
-        self.store.keys(0..=u64::MAX, &mut |key| {
-            let shard_key = self.shard_key(key);
-            fill_to(shard_key.shard, &mut keys);
-            keys.push(shard_key.local);
+        self.store.keys(0..=u64::MAX, &mut |hi, key| {
+            // By the stored `hi`, which is in order even if a key is damaged.
+            fill_to(shard_of(hi, self.shard_bits), &mut members.hashes);
+            self.add_member(hi, key, &mut members);
             total += 1;
         })?;
-        fill_to(self.shards.len(), &mut keys);
+        fill_to(self.shards.len(), &mut members.hashes);
         result?;
+        self.skip_misplaced(members.misplaced)?;
         self.notify(format!(
             "the dictionary was not closed: its filter was rebuilt from {total} keys"
         ));
@@ -129,10 +144,10 @@ impl<F: DictionaryFilter, S: Store> Engine<F, S> {
         let write = |records: &[(String, Vec<u8>)]| {
             let records: Vec<_> =
                 records.iter().map(|(name, record)| (&**name, &**record)).collect();
-            self.store.set_meta(&records)
+            self.store.set_meta(&records).inspect_err(|error| self.claim.observe(error))
         };
-        if self.shards.iter().any(|shard| !shard.state().in_doubt.is_empty()) {
-            self.store.barrier()?;
+        if self.shards.iter().any(|shard| !shard.state().exact) {
+            self.barrier()?;
         }
         let mut records: Vec<(String, Vec<u8>)> = Vec::new();
         for number in 0..self.shards.len() {
@@ -160,6 +175,13 @@ impl<F: DictionaryFilter, S: Store> Engine<F, S> {
         let shard = &self.shards[number];
         if !shard.state().is_unwritten() {
             self.load(number)?;
+        }
+        if !shard.state().exact {
+            // The caller has called `barrier`, so the store's keys are all members.
+            shard.state_mut().in_doubt.clear();
+            add(&shard.counters.rebuilds);
+            self.rebuild(number, 0)?;
+            shard.state_mut().exact = true;
         }
         let state = &mut *shard.state_mut();
         if !state.changed {

@@ -9,7 +9,7 @@ use super::Engine;
 use crate::error::Error;
 use crate::options::DictionaryFilter;
 use crate::shard::{ShardKey, ShardState, Version, global_range};
-use crate::stats::add;
+use crate::stats::{add, add_many};
 use crate::store::Store;
 
 /// A key that passed the filter.
@@ -47,17 +47,22 @@ impl<F: DictionaryFilter, S: Store> Engine<F, S> {
 
     /// Makes the filter reject a false positive, given the members of `range`. Does nothing if the shard is
     /// no longer at `version` or the filter needs another range.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::Corrupt`] if the filter held a key that the store has lost, possibly this one.
     pub(super) fn repair(
         &self,
         shard_key: ShardKey,
         version: Version,
         range: &RangeInclusive<u64>,
         members: &[KeyHash],
-    ) {
+    ) -> Result<(), Error> {
         let shard = &self.shards[shard_key.shard];
         let state = &mut *shard.state_mut();
         let (key, members) = (state.salted(shard_key.local), state.salted_members(members));
         let same_version = state.stable_version() == Some(version);
+        let len = state.len();
         let repair = state.filter.as_mut().and_then(|filter| {
             let suspects = filter.suspects(key);
             let same_range = *range == global_range(shard_key.shard, self.shard_bits, &suspects);
@@ -65,8 +70,11 @@ impl<F: DictionaryFilter, S: Store> Engine<F, S> {
         });
         let counters = &shard.counters;
         match repair {
-            None => return add(&counters.postponed),
-            Some(Repair::NotNeeded) => return,
+            None => {
+                add(&counters.postponed);
+                return Ok(());
+            }
+            Some(Repair::NotNeeded) => return Ok(()),
             Some(Repair::Impossible) => add(&counters.impossible),
             Some(Repair::Rehashed) => {
                 add(&counters.repairs);
@@ -76,6 +84,19 @@ impl<F: DictionaryFilter, S: Store> Engine<F, S> {
             Some(_) => add(&counters.repairs),
         }
         state.changed = true;
+        self.check_loss(shard_key.shard, len, state)
+    }
+
+    /// Returns an error if a repair has removed keys from a filter that held exactly the keys of the store:
+    /// then the store has lost them.
+    fn check_loss(&self, number: usize, before: u64, state: &ShardState<F>) -> Result<(), Error> {
+        let lost = before.saturating_sub(state.len());
+        if lost == 0 || !state.exact {
+            return Ok(());
+        }
+        add_many(&self.shards[number].counters.lost, lost);
+        self.notify(format!("the store has lost {lost} entries"));
+        Err(Error::Corrupt { what: "the store has lost an entry, possibly that of this key" })
     }
 
     /// Renews the parts of a shard that are due.
@@ -86,17 +107,18 @@ impl<F: DictionaryFilter, S: Store> Engine<F, S> {
         loop {
             let Some((version, range)) = due(&shard.state()) else { return Ok(()) };
             add(&shard.counters.reads_sweep);
-            let mut members = Vec::new();
-            self.read_members(global_range(number, self.shard_bits, &range), &mut members)?;
+            let mut members = self.read_members(global_range(number, self.shard_bits, &range))?;
+            members.check()?;
             let state = &mut *shard.state_mut();
             if due(state) != Some((version, range)) {
                 return Ok(()); // a write or another sweep intervened; the next false positive retries
             }
-            let members = state.salted_members(&members);
+            let (members, len) = (state.salted_members(&members.hashes), state.len());
             if let Some(filter) = &mut state.filter {
                 filter.renew(&members);
                 state.changed = true;
                 add(&shard.counters.sweeps);
+                self.check_loss(number, len, state)?;
             }
         }
     }
@@ -114,12 +136,12 @@ impl<F: DictionaryFilter, S: Store> Engine<F, S> {
                 continue;
             };
             add(&shard.counters.reads_repair);
-            let mut members = Vec::new();
-            // If the store fails, a later false positive retries.
-            if self.read_members(range.clone(), &mut members).is_ok() {
-                self.repair(shard_key, version, &range, &members);
-                let _ = self.sweep(shard_key.shard);
-            }
+            // If the store fails, a later false positive retries. Lost entries are reported by a notice.
+            let _ = self.read_members(range.clone()).and_then(|mut members| {
+                members.check()?;
+                self.repair(shard_key, version, &range, &members.hashes)?;
+                self.sweep(shard_key.shard)
+            });
         }
     }
 }

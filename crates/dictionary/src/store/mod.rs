@@ -10,7 +10,8 @@
 //! `hi` is one half of a key's hash. To repair a false positive, the filter needs the keys in a range of `hi`.
 //! In the clustered layout they are next to the place where the key was looked up, and one access returns
 //! both; in the secondary layout they take a second access. In exchange the secondary layout keeps entries in
-//! key order (except Redis, whose hashes have no order), and other programs can find a value by its key.
+//! key order (except in memory and in Redis, which have hash tables), and other programs can find a value by
+//! its key. The last 4 bytes of a stored value are the checksum of the entry.
 //!
 //! | store | feature | location | durable when a write returns |
 //! | --- | --- | --- | --- |
@@ -19,7 +20,12 @@
 //! | `FjallStore` | `fjall` | a folder | yes |
 //! | `RedisStore` | `redis` | a Redis server | as the server is configured |
 //! | `PostgresStore` | `postgres` | a PostgreSQL server | as the server is configured |
+//!
+//! A new store is visible to [`open`] only after [`Store::publish`]. Until then it is an *unfinished creation*:
+//! if the process fails it is removed, and if the process is killed the next [`create`] removes it.
 
+#[cfg(any(feature = "redb", feature = "fjall"))]
+mod creation;
 #[cfg(feature = "fjall")]
 mod fjall;
 mod location;
@@ -32,6 +38,7 @@ mod redb;
 mod redis;
 
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 #[cfg(feature = "fjall")]
 pub use self::fjall::FjallStore;
@@ -64,7 +71,7 @@ impl Layout {
         }
     }
 
-    #[cfg(feature = "redis")]
+    #[cfg(any(feature = "redis", feature = "postgres"))]
     fn from_name(name: &[u8]) -> Option<Self> {
         [Self::Clustered, Self::Secondary]
             .into_iter()
@@ -105,7 +112,23 @@ impl<'a> Change<'a> {
 }
 
 /// A key and its value.
-pub type Entry = (Vec<u8>, Vec<u8>);
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub struct Entry {
+    /// The `hi` that the store keeps with the entry, or `None` if its order does not depend on `hi`.
+    pub hi: Option<u64>,
+    /// The key.
+    pub key: Vec<u8>,
+    /// The value.
+    pub value: Vec<u8>,
+}
+
+impl Entry {
+    /// Returns an entry with the given `hi`, key and value.
+    pub fn new(hi: Option<u64>, key: Vec<u8>, value: Vec<u8>) -> Self {
+        Self { hi, key, value }
+    }
+}
 
 /// Keeps keys and values, an index in hash order, and the metadata records of the dictionary.
 ///
@@ -121,34 +144,65 @@ pub trait Store: Send + Sync {
         usize::MAX
     }
 
-    /// Becomes the only writer of the store.
+    /// Becomes the only writer of the store. A new store is made here at the latest.
     ///
     /// # Errors
     ///
-    /// Returns [`Error::InUse`] if the store has a writer.
+    /// Returns [`Error::InUse`] if the store has a writer, and [`Error::AlreadyExists`] if the store is new and
+    /// its location holds data.
     fn acquire(&self) -> Result<(), Error>;
 
-    /// Stops being the writer, so that another dictionary can acquire the store.
+    /// Stops being the writer, so that another dictionary can acquire the store. Removes a new store that was
+    /// not published, here or on drop.
     fn release(&self);
+
+    /// Makes a new store visible to others. Called once, after the first metadata was written.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::AlreadyExists`] if the location holds data by now.
+    fn publish(&self) -> Result<(), Error>;
+
+    /// Returns how long the store stays acquired after `acquire` or `confirm` was called, or `None` if it
+    /// stays so until `release`, for example by the lock of a file.
+    fn lease(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Confirms that the store is still acquired. Called only if there is a [`lease`](Store::lease).
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::Fenced`] if another dictionary has acquired the store since, and
+    /// [`Error::LostWrites`] if the server has lost writes that it had acknowledged.
+    fn confirm(&self) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// Returns the value of a key.
     fn get(&self, hi: u64, key: &[u8]) -> Result<Option<Vec<u8>>, Error>;
 
-    /// Returns the value of a key. If there is none, calls `visit` with each key whose `hi` is in `range`, in
-    /// the same snapshot of the store in which the key was not found. Called only on clustered stores.
+    /// Returns the value of a key. If there is none, calls `visit` with `hi` and key of each entry whose `hi` is
+    /// in `range`, in the same snapshot of the store in which the key was not found. Called only on clustered
+    /// stores.
     fn get_or_keys(
         &self,
         hi: u64,
         key: &[u8],
         range: RangeInclusive<u64>,
-        visit: &mut dyn FnMut(&[u8]),
+        visit: &mut dyn FnMut(u64, &[u8]),
     ) -> Result<Option<Vec<u8>>, Error>;
 
-    /// Calls `visit` with each key whose `hi` is in `range`, in the order of `hi`.
-    fn keys(&self, range: RangeInclusive<u64>, visit: &mut dyn FnMut(&[u8])) -> Result<(), Error>;
+    /// Calls `visit` with `hi` and key of each entry whose `hi` is in `range`, in the order of `hi`. Both are
+    /// as the store keeps them, so that the caller can compare them.
+    fn keys(
+        &self,
+        range: RangeInclusive<u64>,
+        visit: &mut dyn FnMut(u64, &[u8]),
+    ) -> Result<(), Error>;
 
-    /// Returns up to `limit` entries after the given `hi` and key, in the store's order. Fewer than `limit`
-    /// entries mean the end of the store.
+    /// Returns up to `limit` entries after the entry with the given `hi` (0 if it has none) and key, in the
+    /// store's order. Fewer than `limit` entries mean the end of the store.
     fn page(&self, after: Option<(u64, &[u8])>, limit: usize) -> Result<Vec<Entry>, Error>;
 
     /// Applies changes in order. Returns for each whether its key was present before it. For a change with
@@ -156,7 +210,8 @@ pub trait Store: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Fenced`] if another dictionary has acquired the store since.
+    /// Returns [`Error::Fenced`] if another dictionary has acquired the store since, and
+    /// [`Error::LostWrites`] if the server has lost writes that it had acknowledged.
     fn apply(&self, changes: &[Change<'_>]) -> Result<Vec<bool>, Error>;
 
     /// Waits until no change whose `apply` failed can still take effect.
@@ -191,6 +246,18 @@ impl<S: Store + ?Sized> Store for Box<S> {
         (**self).release();
     }
 
+    fn publish(&self) -> Result<(), Error> {
+        (**self).publish()
+    }
+
+    fn lease(&self) -> Option<Duration> {
+        (**self).lease()
+    }
+
+    fn confirm(&self) -> Result<(), Error> {
+        (**self).confirm()
+    }
+
     fn get(&self, hi: u64, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         (**self).get(hi, key)
     }
@@ -200,12 +267,16 @@ impl<S: Store + ?Sized> Store for Box<S> {
         hi: u64,
         key: &[u8],
         range: RangeInclusive<u64>,
-        visit: &mut dyn FnMut(&[u8]),
+        visit: &mut dyn FnMut(u64, &[u8]),
     ) -> Result<Option<Vec<u8>>, Error> {
         (**self).get_or_keys(hi, key, range, visit)
     }
 
-    fn keys(&self, range: RangeInclusive<u64>, visit: &mut dyn FnMut(&[u8])) -> Result<(), Error> {
+    fn keys(
+        &self,
+        range: RangeInclusive<u64>,
+        visit: &mut dyn FnMut(u64, &[u8]),
+    ) -> Result<(), Error> {
         (**self).keys(range, visit)
     }
 
@@ -239,8 +310,11 @@ fn with_hash_prefix(hi: u64, key: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Returns the key in the result of [`with_hash_prefix`].
+/// Returns `hi` and the key in the result of [`with_hash_prefix`].
 #[cfg(any(feature = "redb", feature = "fjall", feature = "redis"))]
-fn without_hash_prefix(prefixed: &[u8]) -> &[u8] {
-    prefixed.get(8..).unwrap_or_default()
+fn split_hash_prefix(prefixed: &[u8]) -> (u64, &[u8]) {
+    match prefixed.split_first_chunk() {
+        Some((hi, key)) => (u64::from_be_bytes(*hi), key),
+        None => (0, &[]),
+    }
 }

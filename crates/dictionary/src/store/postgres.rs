@@ -7,6 +7,7 @@
 //!              NAME_index   hi bigint · key bytea                   index on hi
 //!
 //!  both        NAME_notes   name text · note bytea                  metadata records
+//!              NAME_writes  a sequence: the number of transactions that changed something
 //! ```
 //!
 //! No index covers a whole key, because a key may be longer than an index supports. In the secondary layout an
@@ -15,13 +16,21 @@
 //!
 //! One session holds an advisory lock while the dictionary is open; a second dictionary is refused. Every
 //! write transaction also checks a fencing token among the metadata records. Each `acquire` writes a new token,
-//! so a writer whose session broke without its knowledge is refused from then on.
+//! so a writer whose session broke without its knowledge is refused from then on. The dictionary confirms its
+//! claim every second, by the token, and answers nothing without a confirmation of the last 5 s: so long a new
+//! dictionary and the old one can overlap after the lock was lost.
+//!
+//! Each write transaction also advances a sequence, which no crash sets back. If its value is smaller than one that
+//! the dictionary has seen, the server was restored from a backup, and the dictionary gets
+//! [`Error::LostWrites`].
 
 use std::fmt;
 use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use postgres::error::SqlState;
 use postgres::fallible_iterator::FallibleIterator;
 use postgres::types::ToSql;
 use postgres::{Client, Config, NoTls, Statement, Transaction};
@@ -51,10 +60,17 @@ pub struct PostgresStore {
     /// Sessions that are not in use.
     idle: Mutex<Vec<Session>>,
     /// The session that holds the advisory lock.
-    lock_session: Mutex<Option<Session>>,
+    lock_session: Mutex<Option<Client>>,
     /// The fencing token.
     token: Mutex<Vec<u8>>,
+    /// The greatest number of a write transaction that was committed.
+    acknowledged: AtomicI64,
+    /// Whether the tables are to be created by `acquire`.
+    new: AtomicBool,
 }
+
+/// How long the dictionary relies on a confirmation.
+const LEASE: Duration = Duration::from_secs(5);
 
 impl fmt::Debug for PostgresStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -80,8 +96,10 @@ impl Session {
     fn new(config: &Config, name: &str, layout: Layout) -> Result<Self, postgres::Error> {
         let mut client = config.connect(NoTls)?;
         let sql = Sql::new(name, layout);
-        let fence =
-            format!("select from {name}_notes where name = 'fence' and note = $1 for share");
+        let fence = format!(
+            "select nextval('{name}_writes') from {name}_notes
+             where name = 'fence' and note = $1 for share"
+        );
         Ok(Self {
             get: client.prepare(&sql.get)?,
             get_or_keys: client.prepare(&sql.get_or_keys)?,
@@ -120,11 +138,11 @@ impl Sql {
         };
         let one = "(select $1::bigint hi, $2::bytea as key) r";
         let get = format!("select value from {name} t, {one} where {same_key}");
-        let keys = format!("select key from {index} where hi between $1 and $2 order by hi");
+        let keys = format!("select hi, key from {index} where hi between $1 and $2 order by hi");
         let get_or_keys = format!(
             "with hit as materialized ({get})
-             select value, null::bytea from hit union all
-             select null, key from {index}
+             select value, null::bytea, null::bigint from hit union all
+             select null, key, hi from {index}
              where hi between $3 and $4 and not exists (select from hit)"
         );
         let (columns, also) = match layout {
@@ -156,17 +174,30 @@ impl Sql {
 }
 
 impl PostgresStore {
-    /// Creates the tables at `postgres://USER@HOST/DATABASE#NAME`.
+    /// Prepares a store at `postgres://USER@HOST/DATABASE#NAME`, whose tables [`acquire`](Store::acquire)
+    /// creates.
     ///
     /// # Errors
     ///
-    /// Returns [`Error::AlreadyExists`] if a table exists, [`Error::Location`] if the name is invalid, and
-    /// errors of the server.
+    /// Returns [`Error::Location`] if the name is invalid, and errors of the server.
     pub fn create(location: &str, layout: Layout) -> Result<Self, Error> {
-        let store = Self::new(location, layout)?;
-        let name = &store.name;
-        let mut client = store.config.connect(NoTls).map_err(failed)?;
-        let tables = match layout {
+        Ok(Self { new: AtomicBool::new(true), ..Self::new(location, layout)? })
+    }
+
+    /// Creates the tables, in place of those of an interrupted creation, with a fencing token.
+    fn create_tables(&self, client: &mut Client, token: &[u8]) -> Result<(), Error> {
+        let name = &self.name;
+        let mut transaction = client.transaction().map_err(failed)?;
+        let notes = "select to_regclass($1 || '_notes') is not null";
+        if transaction.query_one(notes, &[name]).map_err(failed)?.get(0) {
+            let unfinished = format!("select note from {name}_notes where name = 'unfinished'");
+            let Some(row) = transaction.query_opt(&unfinished, &[]).map_err(failed)? else {
+                return Err(Error::AlreadyExists);
+            };
+            let layout = Layout::from_name(row.get(0)).unwrap_or(self.layout);
+            transaction.batch_execute(&drop_tables(name, layout)).map_err(failed)?;
+        }
+        let tables = match self.layout {
             Layout::Clustered => format!(
                 "create table {name} (hi bigint not null, key bytea not null, value bytea not null);
                  create index on {name} (hi);"
@@ -179,26 +210,29 @@ impl PostgresStore {
                 key_prefix("key")
             ),
         };
-        let created = client.batch_execute(&format!(
-            "begin;
-             {tables}
+        let created = transaction.batch_execute(&format!(
+            "{tables}
              create table {name}_notes (name text primary key, note bytea not null);
-             commit"
+             create sequence {name}_writes;"
         ));
         match created {
-            Err(error) if error.code() == Some(&postgres::error::SqlState::DUPLICATE_TABLE) => {
-                Err(Error::AlreadyExists)
+            Err(error) if error.code() == Some(&SqlState::DUPLICATE_TABLE) => {
+                return Err(Error::AlreadyExists);
             }
-            created => created.map_err(failed).map(|()| store),
+            created => created.map_err(failed)?,
         }
+        let first = format!("insert into {name}_notes values ('unfinished', $1), ('fence', $2)");
+        let layout = self.layout.name().as_bytes();
+        transaction.execute(&first, &[&layout, &token]).map_err(failed)?;
+        transaction.commit().map_err(failed)
     }
 
     /// Opens existing tables.
     ///
     /// # Errors
     ///
-    /// Returns [`Error::NotFound`] if there are no tables of this name, [`Error::Location`] if the name is
-    /// invalid, and errors of the server.
+    /// Returns [`Error::NotFound`] if there are no tables of this name, [`Error::Unfinished`] if their creation
+    /// was interrupted, [`Error::Location`] if the name is invalid, and errors of the server.
     pub fn open(location: &str) -> Result<Self, Error> {
         let store = Self::new(location, Layout::Clustered)?;
         let mut client = store.config.connect(NoTls).map_err(failed)?;
@@ -208,19 +242,27 @@ impl PostgresStore {
             &[&store.name],
         );
         let found = found.map_err(failed)?;
-        match (found.get(0), found.get(1)) {
-            (false, _) => Err(Error::NotFound),
-            (true, true) => Ok(store),
-            (true, false) => Ok(Self { layout: Layout::Secondary, ..store }),
+        let layout = match (found.get(0), found.get(1)) {
+            (false, _) => return Err(Error::NotFound),
+            (true, true) => Layout::Clustered,
+            (true, false) => Layout::Secondary,
+        };
+        let unfinished = format!("select from {}_notes where name = 'unfinished'", store.name);
+        if client.query_opt(&unfinished, &[]).map_err(failed)?.is_some() {
+            let creating = !lock_name(&mut client, &store.name)?;
+            unlock(&mut client);
+            return Err(if creating { Error::InUse } else { Error::Unfinished });
         }
+        Ok(Self { layout, ..store })
     }
 
     fn new(location: &str, layout: Layout) -> Result<Self, Error> {
         let (address, name) = split_name(location)?;
         let mut config: Config = address.parse().map_err(failed)?;
         config.connect_timeout(Duration::from_secs(10)).tcp_user_timeout(Duration::from_secs(30));
-        let (idle, lock_session, token) = Default::default();
-        Ok(Self { config, name: name.to_owned(), layout, idle, lock_session, token })
+        let (idle, lock_session, token, acknowledged, new) = Default::default();
+        let name = name.to_owned();
+        Ok(Self { config, name, layout, idle, lock_session, token, acknowledged, new })
     }
 
     fn connect(&self) -> Result<Session, Error> {
@@ -250,16 +292,22 @@ impl PostgresStore {
         work: impl FnOnce(&mut Transaction<'_>, &Statements) -> Result<T, postgres::Error>,
     ) -> Result<T, Error> {
         let token = lock(&self.token).clone();
+        let acknowledged = self.acknowledged.load(Ordering::SeqCst);
         self.with_session(|session| {
             let statements =
                 Statements { put: session.put.clone(), delete: session.delete.clone() };
             let fence = session.fence.clone();
             let mut transaction = session.client.transaction().map_err(failed)?;
-            if transaction.query_opt(&fence, &[&token]).map_err(failed)?.is_none() {
-                return Err(Error::Fenced);
+            let number: i64 = match transaction.query_opt(&fence, &[&token]).map_err(failed)? {
+                Some(row) => row.get(0),
+                None => return Err(Error::Fenced),
+            };
+            if number <= acknowledged {
+                return Err(Error::LostWrites);
             }
             let done = work(&mut transaction, &statements).map_err(failed)?;
             transaction.commit().map_err(failed)?;
+            self.acknowledged.fetch_max(number, Ordering::SeqCst);
             Ok(done)
         })
     }
@@ -278,9 +326,34 @@ fn failed(error: postgres::Error) -> Error {
     Error::store("postgres", error)
 }
 
+/// Tries to take the advisory lock of a dictionary in a session.
+fn lock_name(client: &mut Client, name: &str) -> Result<bool, Error> {
+    let lock = "select pg_try_advisory_lock(hashtext('tamis dictionary'), hashtext($1))";
+    Ok(client.query_one(lock, &[&name]).map_err(failed)?.get(0))
+}
+
+/// Releases the advisory lock. The server releases it with the session too, but possibly late.
+fn unlock(client: &mut Client) {
+    let _ = client.batch_execute("select pg_advisory_unlock_all()");
+}
+
+/// Returns the SQL text that drops the tables of a dictionary.
+fn drop_tables(name: &str, layout: Layout) -> String {
+    let index = match layout {
+        Layout::Clustered => String::new(),
+        Layout::Secondary => format!(", {name}_index"),
+    };
+    format!("drop table {name}, {name}_notes{index}; drop sequence {name}_writes;")
+}
+
 /// Converts to the signed integers of the server, in the same order.
 fn signed(hi: u64) -> i64 {
     (hi ^ 1 << 63).cast_signed()
+}
+
+/// Reverses [`signed`].
+fn unsigned(hi: i64) -> u64 {
+    hi.cast_unsigned() ^ 1 << 63
 }
 
 /// Returns the SQL expression of the indexed prefix of a key. A page of an index must hold three of them.
@@ -299,31 +372,82 @@ impl Store for PostgresStore {
     }
 
     fn acquire(&self) -> Result<(), Error> {
-        let mut session = self.connect()?;
-        let locked = session.client.query_one(
-            "select pg_try_advisory_lock(hashtext('tamis dictionary'), hashtext($1))",
-            &[&self.name],
-        );
-        if !locked.map_err(failed)?.get::<_, bool>(0) {
+        let mut client = self.config.connect(NoTls).map_err(failed)?;
+        if !lock_name(&mut client, &self.name)? {
             return Err(Error::InUse);
         }
         let token = fresh_token()?;
-        let name = &self.name;
-        let fence = format!(
-            "insert into {name}_notes values ('fence', $1)
-             on conflict (name) do update set note = excluded.note"
-        );
-        session.client.execute(&fence, &[&token]).map_err(failed)?;
+        if self.new.load(Ordering::SeqCst) {
+            self.create_tables(&mut client, &token).inspect_err(|_| unlock(&mut client))?;
+            self.new.store(false, Ordering::SeqCst);
+        } else {
+            let name = &self.name;
+            let fence = format!(
+                "insert into {name}_notes values ('fence', $1)
+                 on conflict (name) do update set note = excluded.note"
+            );
+            client.execute(&fence, &[&token]).map_err(failed)?;
+        }
         *lock(&self.token) = token;
-        *lock(&self.lock_session) = Some(session);
+        *lock(&self.lock_session) = Some(client);
         Ok(())
     }
 
     fn release(&self) {
-        // The server releases the lock with the session, but possibly late; an explicit unlock is immediate.
-        if let Some(mut session) = lock(&self.lock_session).take() {
-            let _ = session.client.batch_execute("select pg_advisory_unlock_all()");
+        let name = &self.name;
+        let token = lock(&self.token);
+        let Some(mut client) = lock(&self.lock_session).take() else { return };
+        let own = format!(
+            "select from {name}_notes u, {name}_notes f
+             where u.name = 'unfinished' and f.name = 'fence' and f.note = $1"
+        );
+        // If this fails, the next creation drops the tables.
+        if client.query_opt(&own, &[&*token]).is_ok_and(|row| row.is_some()) {
+            let text = format!("begin; {} commit", drop_tables(name, self.layout));
+            let _ = client.batch_execute(&text);
         }
+        unlock(&mut client);
+    }
+
+    fn publish(&self) -> Result<(), Error> {
+        let end = format!("delete from {}_notes where name = 'unfinished'", self.name);
+        self.fenced_transaction(|transaction, _| transaction.execute(&end, &[]).map(drop))
+    }
+
+    fn lease(&self) -> Option<Duration> {
+        Some(LEASE)
+    }
+
+    /// The token decides. The lock is taken again if its session has ended, and otherwise by a later call: the
+    /// server may not have noticed yet that the session has ended.
+    fn confirm(&self) -> Result<(), Error> {
+        let token = lock(&self.token);
+        let mut lock_session = lock(&self.lock_session);
+        let (mut client, locked) = match lock_session.take() {
+            Some(client) if !client.is_closed() => (client, true),
+            _ => (self.config.connect(NoTls).map_err(failed)?, false),
+        };
+        let name = &self.name;
+        let query = format!(
+            "select (select note = $1 from {name}_notes where name = 'fence'),
+                    (select last_value >= $2 from {name}_writes)"
+        );
+        let acknowledged = self.acknowledged.load(Ordering::SeqCst);
+        let row = match client.query_one(&query, &[&*token, &acknowledged]) {
+            Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => {
+                return Err(Error::LostWrites);
+            }
+            row => row.map_err(failed)?,
+        };
+        match (row.get(0), row.get(1)) {
+            (Some(true), true) => {}
+            (Some(false), _) => return Err(Error::Fenced),
+            (None, _) | (_, false) => return Err(Error::LostWrites),
+        }
+        if locked || lock_name(&mut client, name)? {
+            *lock_session = Some(client);
+        }
+        Ok(())
     }
 
     fn get(&self, hi: u64, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
@@ -338,7 +462,7 @@ impl Store for PostgresStore {
         hi: u64,
         key: &[u8],
         range: RangeInclusive<u64>,
-        visit: &mut dyn FnMut(&[u8]),
+        visit: &mut dyn FnMut(u64, &[u8]),
     ) -> Result<Option<Vec<u8>>, Error> {
         let (from, to) = (signed(*range.start()), signed(*range.end()));
         self.with_session(|session| {
@@ -346,7 +470,7 @@ impl Store for PostgresStore {
             let mut value = None;
             for row in rows.map_err(failed)? {
                 match row.get::<_, Option<&[u8]>>(1) {
-                    Some(key) => visit(key),
+                    Some(key) => visit(unsigned(row.get(2)), key),
                     None => value = row.get(0),
                 }
             }
@@ -354,13 +478,17 @@ impl Store for PostgresStore {
         })
     }
 
-    fn keys(&self, range: RangeInclusive<u64>, visit: &mut dyn FnMut(&[u8])) -> Result<(), Error> {
+    fn keys(
+        &self,
+        range: RangeInclusive<u64>,
+        visit: &mut dyn FnMut(u64, &[u8]),
+    ) -> Result<(), Error> {
         let bounds = [signed(*range.start()), signed(*range.end())];
         self.with_session(|session| {
             let rows = session.client.query_raw(&session.keys, bounds.iter());
             let mut rows = rows.map_err(failed)?;
             while let Some(row) = rows.next().map_err(failed)? {
-                visit(row.get(0));
+                visit(unsigned(row.get(0)), row.get(1));
             }
             Ok(())
         })
@@ -375,7 +503,9 @@ impl Store for PostgresStore {
             Layout::Secondary => (key_prefix("key"), format!("({}, $2)", key_prefix("$2::bytea"))),
         };
         let from = after.map_or(String::new(), |_| format!("where ({first}, key) > {from}"));
-        let page = format!("select key, value from {name} {from} order by {first}, key limit $1");
+        let hi = if self.layout == Layout::Clustered { "hi" } else { "null::bigint" };
+        let page =
+            format!("select {hi}, key, value from {name} {from} order by {first}, key limit $1");
         let mut values: Vec<&(dyn ToSql + Sync)> = vec![&limit];
         if let Some((hi, key)) = &after {
             match self.layout {
@@ -385,7 +515,10 @@ impl Store for PostgresStore {
         }
         self.with_session(|session| {
             let rows = session.client.query(&page, &values).map_err(failed)?;
-            Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
+            let entry = |row: &postgres::Row| {
+                Entry::new(row.get::<_, Option<i64>>(0).map(unsigned), row.get(1), row.get(2))
+            };
+            Ok(rows.iter().map(entry).collect())
         })
     }
 

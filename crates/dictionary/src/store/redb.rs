@@ -1,16 +1,17 @@
 //! A store in one file: a copy-on-write B-tree with transactions, by the crate `redb`. The default.
 
-use std::fmt;
-use std::fs::OpenOptions;
-use std::io;
+use std::ffi::OsString;
 use std::ops::{Bound, RangeInclusive};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::{fmt, fs, io};
 
 use redb::{
     Builder, Database, ReadOnlyTable, ReadableDatabase, ReadableTable, TableDefinition, TableHandle,
 };
 
-use super::{Change, Entry, Layout, Store, with_hash_prefix, without_hash_prefix};
+use super::creation::{UnfinishedFile, sync_folder_of, unfinished};
+use super::{Change, Entry, Layout, Store, split_hash_prefix, with_hash_prefix};
 use crate::error::Error;
 
 type Bytes = &'static [u8];
@@ -30,17 +31,28 @@ const CACHE_BYTES: usize = 64 << 20;
 /// # Examples
 ///
 /// ```
-/// use tamis_dictionary::{Layout, Store, store::RedbStore};
+/// use tamis::Broom;
+/// use tamis_dictionary::{Dictionary, Layout, Options, Store, store::RedbStore};
 ///
 /// # let folder = tempfile::tempdir()?;
 /// # let path = folder.path().join("stock.redb");
-/// drop(RedbStore::create(&path, Layout::Secondary)?);
+/// let store = RedbStore::create(&path, Layout::Secondary)?;
+/// Dictionary::<Broom, _>::create(store, Options::default().with_keys(1000))?.close()?;
 /// assert_eq!(RedbStore::open(&path)?.layout(), Layout::Secondary);
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 pub struct RedbStore {
     layout: Layout,
     database: Database,
+    /// A new file until it is published. The last field, because the database must be closed before the file
+    /// is removed.
+    new: Mutex<Option<NewFile>>,
+}
+
+/// A new file under its temporary name.
+struct NewFile {
+    temporary: UnfinishedFile,
+    path: PathBuf,
 }
 
 impl fmt::Debug for RedbStore {
@@ -52,9 +64,13 @@ impl fmt::Debug for RedbStore {
 impl RedbStore {
     /// Creates a file. Only its owner can read it, because it contains the hash seed.
     ///
+    /// The file has the name `PATH.creating` until [`publish`](Store::publish), which
+    /// [`Dictionary::create`](crate::Dictionary::create) calls. Before that it is removed on drop.
+    ///
     /// # Errors
     ///
-    /// Returns [`Error::AlreadyExists`] if the file exists, and errors of `redb`.
+    /// Returns [`Error::AlreadyExists`] if the file exists, [`Error::InUse`] if another process is creating it,
+    /// and errors of `redb`.
     pub fn create(path: impl AsRef<Path>, layout: Layout) -> Result<Self, Error> {
         Self::create_with_cache(path, layout, CACHE_BYTES)
     }
@@ -69,16 +85,20 @@ impl RedbStore {
         layout: Layout,
         cache: usize,
     ) -> Result<Self, Error> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = match options.open(path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                return Err(Error::AlreadyExists);
-            }
-            opened => opened.map_err(failed)?,
-        };
+        let path = path.as_ref();
+        let exists = || path.symlink_metadata().is_ok();
+        if exists() {
+            return Err(Error::AlreadyExists);
+        }
+        let temporary = UnfinishedFile::lock(creating(path)).map_err(failed)?;
+        let temporary = temporary.ok_or(Error::InUse)?;
+        if exists() {
+            return Err(Error::AlreadyExists);
+        }
+        let file = temporary.handle().map_err(failed)?;
+        // An interrupted creation may have left contents.
+        file.set_len(0).map_err(failed)?;
+        let new = Mutex::new(Some(NewFile { temporary, path: path.to_owned() }));
         let database = Builder::new().set_cache_size(cache).create_file(file).map_err(failed)?;
         let transaction = database.begin_write().map_err(failed)?;
         match layout {
@@ -90,15 +110,15 @@ impl RedbStore {
         }
         drop(transaction.open_table(META).map_err(failed)?);
         transaction.commit().map_err(failed)?;
-        Ok(Self { layout, database })
+        Ok(Self { layout, database, new })
     }
 
     /// Opens an existing file.
     ///
     /// # Errors
     ///
-    /// Returns [`Error::NotFound`] if there is no such file or it holds no store, [`Error::InUse`] if it is
-    /// open, and errors of `redb`.
+    /// Returns [`Error::NotFound`] if there is no such file or it holds no store, [`Error::Unfinished`] if its
+    /// creation was interrupted, [`Error::InUse`] if it is open, and errors of `redb`.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         Self::open_with_cache(path, CACHE_BYTES)
     }
@@ -109,6 +129,11 @@ impl RedbStore {
     ///
     /// As for [`open`](RedbStore::open).
     pub fn open_with_cache(path: impl AsRef<Path>, cache: usize) -> Result<Self, Error> {
+        let path = path.as_ref();
+        let temporary = creating(path);
+        if !path.exists() && temporary.exists() {
+            return Err(unfinished(&temporary));
+        }
         let database = Builder::new().set_cache_size(cache).open(path).map_err(failed)?;
         let transaction = database.begin_read().map_err(failed)?;
         let names: Vec<String> = transaction
@@ -124,7 +149,7 @@ impl RedbStore {
             _ => return Err(Error::NotFound),
         };
         drop(transaction);
-        Ok(Self { layout, database })
+        Ok(Self { layout, database, new: Mutex::default() })
     }
 
     fn table<V: redb::Value + 'static>(
@@ -133,6 +158,13 @@ impl RedbStore {
     ) -> Result<ReadOnlyTable<Bytes, V>, Error> {
         self.database.begin_read().map_err(failed)?.open_table(table).map_err(failed)
     }
+}
+
+/// Returns the temporary name of a new file.
+fn creating(path: &Path) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(".creating");
+    PathBuf::from(name)
 }
 
 fn failed(error: impl Into<redb::Error>) -> Error {
@@ -154,12 +186,14 @@ fn bounds(range: &RangeInclusive<u64>) -> (Vec<u8>, Option<Vec<u8>>) {
 fn keys<V: redb::Value + 'static>(
     table: &impl ReadableTable<Bytes, V>,
     range: &RangeInclusive<u64>,
-    visit: &mut dyn FnMut(&[u8]),
+    visit: &mut dyn FnMut(u64, &[u8]),
 ) -> Result<(), Error> {
     let (from, to) = bounds(range);
     let to = to.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
     for entry in table.range::<&[u8]>((Bound::Included(&*from), to)).map_err(failed)? {
-        visit(without_hash_prefix(entry.map_err(failed)?.0.value()));
+        let entry = entry.map_err(failed)?;
+        let (hi, key) = split_hash_prefix(entry.0.value());
+        visit(hi, key);
     }
     Ok(())
 }
@@ -176,6 +210,25 @@ impl Store for RedbStore {
 
     fn release(&self) {}
 
+    fn publish(&self) -> Result<(), Error> {
+        let Some(new) = self.new.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+            return Ok(());
+        };
+        let from = new.temporary.path();
+        match fs::hard_link(from, &new.path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(Error::AlreadyExists);
+            }
+            // The file system has no hard links.
+            Err(_) if new.path.exists() => return Err(Error::AlreadyExists),
+            Err(_) => fs::rename(from, &new.path).map_err(failed)?,
+            Ok(()) => {}
+        }
+        let NewFile { temporary, path } = new;
+        drop(temporary);
+        sync_folder_of(&path).map_err(failed)
+    }
+
     fn get(&self, hi: u64, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         let value = match self.layout {
             Layout::Clustered => self.table(CLUSTERED)?.get_owned(&*with_hash_prefix(hi, key)),
@@ -189,7 +242,7 @@ impl Store for RedbStore {
         hi: u64,
         key: &[u8],
         range: RangeInclusive<u64>,
-        visit: &mut dyn FnMut(&[u8]),
+        visit: &mut dyn FnMut(u64, &[u8]),
     ) -> Result<Option<Vec<u8>>, Error> {
         let table = self.table(CLUSTERED)?;
         let value = table.get_owned(&*with_hash_prefix(hi, key)).map_err(failed)?;
@@ -199,7 +252,11 @@ impl Store for RedbStore {
         Ok(value.map(|value| value.value().to_vec()))
     }
 
-    fn keys(&self, range: RangeInclusive<u64>, visit: &mut dyn FnMut(&[u8])) -> Result<(), Error> {
+    fn keys(
+        &self,
+        range: RangeInclusive<u64>,
+        visit: &mut dyn FnMut(u64, &[u8]),
+    ) -> Result<(), Error> {
         match self.layout {
             Layout::Clustered => keys(&self.table(CLUSTERED)?, &range, visit),
             Layout::Secondary => keys(&self.table(INDEX)?, &range, visit),
@@ -215,8 +272,11 @@ impl Store for RedbStore {
         let entries = table.range::<&[u8]>((from, Bound::Unbounded)).map_err(failed)?.take(limit);
         let each = entries.map(|entry| {
             let (key, value) = entry.map_err(failed)?;
-            let key = if clustered { without_hash_prefix(key.value()) } else { key.value() };
-            Ok((key.to_vec(), value.value().to_vec()))
+            let (hi, key) = match clustered {
+                true => Some(split_hash_prefix(key.value())).unzip(),
+                false => (None, Some(key.value())),
+            };
+            Ok(Entry::new(hi, key.unwrap_or_default().to_vec(), value.value().to_vec()))
         });
         each.collect()
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tamis::{AdaptiveQuotient, Broom, HashId};
 use tamis_conformance::keys::Random;
-use tamis_dictionary::store::{FjallStore, MemoryStore, RedbStore};
+use tamis_dictionary::store::{Change, FjallStore, MemoryStore, RedbStore};
 use tamis_dictionary::{Dictionary, Error, Layout, Op, Options, Store};
 
 use crate::common::{Dict, Home, LAYOUTS, Named, RedbHome, Watch, Watched, busy_options, key};
@@ -125,10 +125,10 @@ fn other_data_and_incompatible_dictionaries_are_refused() {
     assert!(matches!(foreign, Err(Error::Mismatch { .. })));
     let state = store.meta("state").unwrap().unwrap();
     let mut newer = state.clone();
-    newer[8] = 2;
+    newer[8] = 3;
     store.set_meta(&[("state", &newer)]).unwrap();
     let error = Dict::open(store.clone()).unwrap_err();
-    assert_eq!(error.to_string(), "dictionary version 2 is not supported, only version 1");
+    assert_eq!(error.to_string(), "dictionary version 3 is not supported, only version 2");
     store.set_meta(&[("state", &state[..50])]).unwrap();
     assert!(matches!(Dict::open(store.clone()), Err(Error::Corrupt { .. })));
     store.set_meta(&[("state", &state)]).unwrap();
@@ -140,9 +140,6 @@ fn other_data_and_incompatible_dictionaries_are_refused() {
     // Files.
     let home = RedbHome::new(Layout::Clustered);
     assert!(matches!(RedbStore::open(home.path()), Err(Error::NotFound)));
-    drop(home.create());
-    assert!(matches!(RedbStore::create(home.path(), Layout::Clustered), Err(Error::AlreadyExists)));
-    assert!(matches!(Dict::open(home.open()), Err(Error::NotFound)));
     std::fs::write(home.path(), b"no such file").unwrap();
     assert!(matches!(RedbStore::open(home.path()), Err(Error::Store { .. })));
 }
@@ -255,5 +252,60 @@ fn fill_the_disk() {
             }
             Err(error) => panic!("{error}"),
         }
+    }
+}
+
+/// Traces the system calls of a process that writes: every write is synced before it returns.
+#[cfg(target_os = "linux")]
+#[test]
+fn every_write_is_synced_before_it_returns() {
+    let log = tempfile::NamedTempFile::new().unwrap();
+    for name in ["dict.redb", "dict"] {
+        for layout in LAYOUTS {
+            let home = Named::in_temp_folder(name, layout);
+            drop(Dict::create(home.create().unwrap(), busy_options(100)).unwrap());
+            let traced = Command::new("strace")
+                .args(["-f", "-qq", "-e", "trace=fsync,fdatasync,write", "-o"])
+                .arg(log.path())
+                .arg(std::env::current_exe().unwrap())
+                .args(["--exact", "opening::write_with_marks", "--nocapture"])
+                .env("TAMIS_MARKS", &home.location)
+                .output();
+            let Ok(traced) = traced else {
+                use std::io::Write;
+                let _ = writeln!(std::io::stderr(), "\nNOT TESTED: strace is not installed\n");
+                return;
+            };
+            assert!(traced.status.success(), "{traced:?}");
+            let (mut synced, mut writes) = (false, 0);
+            for line in std::fs::read_to_string(log.path()).unwrap().lines() {
+                if line.contains("write(1, \"begin") {
+                    synced = false;
+                } else if line.contains("fsync") || line.contains("fdatasync") {
+                    synced = true;
+                } else if line.contains("write(1, \"done") {
+                    assert!(synced, "{name}, {layout:?}: write {writes} was not synced");
+                    writes += 1;
+                }
+            }
+            assert_eq!(writes, 20);
+        }
+    }
+}
+
+/// The child process of the test above. Without its environment variable it does nothing.
+#[test]
+fn write_with_marks() {
+    let Ok(location) = std::env::var("TAMIS_MARKS") else { return };
+    let store = tamis_dictionary::store::open(&location).unwrap();
+    println!();
+    for number in 0..20 {
+        println!("begin");
+        if number % 2 == 0 {
+            store.apply(&[Change::put(number << 60, &key(number), b"value")]).unwrap();
+        } else {
+            store.set_meta(&[("counts", &key(number))]).unwrap();
+        }
+        println!("done");
     }
 }

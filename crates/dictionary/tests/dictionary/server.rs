@@ -104,6 +104,12 @@ impl Server {
         Self { folder, port, url_parts, start, is_ready, child: None }
     }
 
+    /// Returns the folder of its files.
+    #[allow(dead_code, reason = "the tests of the command do not use it")]
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// Returns the URL of the server.
     pub(crate) fn url(&self) -> String {
         format!("{}{}{}", self.url_parts.0, self.port, self.url_parts.1)

@@ -1,0 +1,139 @@
+//! Damage inside the store is found and named, and never returned as an answer.
+
+use std::path::Path;
+
+use tamis_dictionary::store::{Change, MemoryStore};
+use tamis_dictionary::{Error, ErrorKind, Op, Store};
+
+use crate::common::{Dict, Home, LAYOUTS, Named, busy_options, replace_in_files};
+
+const KEYS: u64 = 300;
+/// The number of the entry that is damaged.
+const DAMAGED: u64 = 117;
+
+fn key(number: u64) -> Vec<u8> {
+    format!("key <{number}>").into_bytes()
+}
+
+fn value(number: u64) -> Vec<u8> {
+    format!("value <{number}>").into_bytes()
+}
+
+fn fill(home: &impl Home) {
+    let dict = Dict::create(home.create().unwrap(), busy_options(KEYS)).unwrap();
+    let entries: Vec<_> = (0..KEYS).map(|number| (key(number), value(number))).collect();
+    let ops: Vec<_> = entries.iter().map(|(key, value)| Op::Put(key, value)).collect();
+    dict.write(&ops).unwrap();
+    assert!(dict.verify().unwrap().is_ok());
+    dict.close().unwrap();
+}
+
+/// Damages the value, then the key of one entry.
+pub(crate) fn check_damage(home: &impl Home) {
+    fill(home);
+
+    home.damage(&value(DAMAGED), b"vulue <117>");
+    let dict = Dict::open(home.open().unwrap()).unwrap();
+    let error = dict.get(&key(DAMAGED)).unwrap_err();
+    assert!(matches!(&error, Error::Damaged { key: found, .. } if *found == key(DAMAGED)));
+    assert_eq!(
+        error.to_string(),
+        "the entry of key \"key <117>\" is damaged: the checksum of its key and value does not match"
+    );
+    let audit = dict.verify().unwrap();
+    assert_eq!((audit.keys, audit.damaged, audit.lost, audit.missing), (KEYS - 1, 1, 0, 0));
+    assert_eq!(audit.damaged_keys, [key(DAMAGED)]);
+    // Iteration continues after the damaged entry.
+    assert_eq!(dict.iter().filter(Result::is_err).count(), 1);
+    assert_eq!(dict.iter().filter(Result::is_ok).count() as u64, KEYS - 1);
+    // A put repairs it.
+    assert!(dict.put(&key(DAMAGED), &value(DAMAGED)).unwrap());
+    assert!(dict.verify().unwrap().is_ok());
+    dict.close().unwrap();
+
+    home.damage(&key(DAMAGED), b"kay <117>");
+    let dict = Dict::open(home.open().unwrap()).unwrap();
+    let found = dict.get(&key(DAMAGED));
+    assert!(found.as_ref().is_err_and(|error| error.kind() == ErrorKind::Corrupt), "{found:?}");
+    assert!(!matches!(dict.get(b"kay <117>"), Ok(Some(_))));
+    let audit = dict.verify().unwrap();
+    assert_eq!((audit.keys, audit.missing), (KEYS - 1, 0), "{audit:?}");
+    assert!(audit.damaged_keys.contains(&b"kay <117>".to_vec()), "{audit:?}");
+    for number in (0..KEYS).filter(|number| *number != DAMAGED) {
+        assert_eq!(dict.get(&key(number)).unwrap(), Some(value(number)));
+    }
+    // It is no fault of the filter.
+    assert_eq!(dict.stats().counts.missing, 0);
+    assert_eq!(dict.notices(), Vec::<String>::new());
+}
+
+#[test]
+fn fjall_finds_damage_in_its_files() {
+    for layout in LAYOUTS {
+        for (from, to) in [(value(DAMAGED), b"vulue <117>"), (value(7), b"value <007>")] {
+            let home = Named::in_temp_folder("dict", layout);
+            fill(&home);
+            assert!(replace_in_files(Path::new(&home.location), &from, &to[..from.len()]));
+            let opened = home.open().and_then(Dict::open).map(drop);
+            let error = opened.unwrap_err().to_string();
+            assert!(error.starts_with("fjall: ") && error.contains("Checksum"), "{error}");
+        }
+    }
+}
+
+/// Entries vanish from the store: lookups and `verify` report the loss once, and do not blame the filter.
+#[test]
+fn lost_entries_are_reported() {
+    for layout in LAYOUTS {
+        for by_lookup in [false, true] {
+            let store = MemoryStore::new(layout);
+            fill(&store);
+            let mut keys = Vec::new();
+            store.keys(0..=u64::MAX, &mut |hi, key| keys.push((hi, key.to_vec()))).unwrap();
+            for (hi, key) in &keys[..20] {
+                assert_eq!(store.apply(&[Change::delete(*hi, key)]).unwrap(), [true]);
+            }
+            let dict = Dict::open(store).unwrap();
+            if by_lookup {
+                let errors = keys[..20].iter().filter_map(|(_, key)| dict.get(key).err());
+                let reported = errors.inspect(|error| assert_eq!(error.kind(), ErrorKind::Corrupt));
+                assert!(reported.count() > 0);
+                assert!(dict.stats().counts.lost > 0);
+                assert!(dict.notices().iter().all(|notice| notice.contains("has lost")));
+            } else {
+                let audit = dict.verify().unwrap();
+                assert_eq!((audit.keys, audit.lost), (KEYS - 20, 20), "{audit:?}");
+            }
+            assert_eq!(dict.verify().unwrap().missing, 0);
+            assert!(dict.verify().unwrap().is_ok());
+            assert!(keys[20..].iter().all(|(_, key)| dict.contains(key).unwrap()));
+        }
+    }
+}
+
+/// A filter that holds keys of failed writes is not evidence of a loss.
+#[test]
+fn failed_writes_are_not_reported_as_losses() {
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering::SeqCst;
+
+    use crate::common::{Watch, Watched};
+
+    let (store, watch) = (MemoryStore::new(LAYOUTS[0]), Arc::new(Watch::default()));
+    fill(&store);
+    let dict = Dict::open(Watched(store.clone(), Arc::clone(&watch))).unwrap();
+    for number in 0..50 {
+        // Deletes that are applied but reported as failed, puts that are not applied.
+        watch.write_fault.store(1, SeqCst);
+        assert!(dict.delete(&key(number)).is_err());
+        watch.write_fault.store(2, SeqCst);
+        assert!(dict.put(&key(1000 + number), b"").is_err());
+    }
+    let audit = dict.verify().unwrap();
+    assert!(audit.is_ok() && audit.stale == 100, "{audit:?}");
+    (0..50).for_each(|number| assert!(!dict.contains(&key(number)).unwrap()));
+    dict.close().unwrap();
+    let dict = Dict::open(store).unwrap();
+    let audit = dict.verify().unwrap();
+    assert!(audit.is_ok() && audit.stale == 0, "{audit:?}");
+}
