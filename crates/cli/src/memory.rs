@@ -6,15 +6,20 @@ use anyhow::{Result, bail};
 
 use crate::number::show_size;
 
-/// Checks that a table of `bytes` fits in `limit` or, without a limit, in the available memory.
+/// Checks that a filter of `bytes` fits in `limit` or, without a limit, in the available memory.
 pub(crate) fn check_memory(bytes: u64, limit: Option<u64>) -> Result<()> {
+    check_memory_of("the filter", bytes, limit)
+}
+
+/// Checks that `what`, which takes `bytes`, fits in `limit` or, without a limit, in the available memory.
+pub(crate) fn check_memory_of(what: &str, bytes: u64, limit: Option<u64>) -> Result<()> {
     let needs = show_size(bytes);
     match (limit, available()) {
         (Some(limit), _) if bytes > limit => {
-            bail!("the filter needs {needs}, but --max-memory is {}", show_size(limit))
+            bail!("{what} needs {needs}, but --max-memory is {}", show_size(limit))
         }
         (None, Some(free)) if bytes > free => {
-            bail!("the filter needs {needs}, but only {} of memory are available", show_size(free))
+            bail!("{what} needs {needs}, but only {} of memory are available", show_size(free))
         }
         _ => Ok(()),
     }

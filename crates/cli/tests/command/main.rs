@@ -1,8 +1,11 @@
 //! Runs the command as a process: generated and hostile inputs, every kind of the registry.
 
+mod duplicates;
+mod manners;
 mod sandbox;
 mod streams;
 mod surface;
+mod watchdog;
 
 use std::fs;
 use std::io::{Read, Write};

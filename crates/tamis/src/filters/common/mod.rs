@@ -15,6 +15,9 @@ use crate::source::{KeySource, read_keys};
 use crate::traits::{Build, Filter, Insert};
 
 /// Builds a filter by inserting all keys into an empty one.
+///
+/// # Errors
+/// [`Error::Capacity`] for more keys than the capacity, [`Error::Full`] if a key does not fit before.
 pub(super) fn build_by_inserting<F: Build + Insert>(
     options: &BuildOptions<'_>,
     mut filter: F,
@@ -23,7 +26,10 @@ pub(super) fn build_by_inserting<F: Build + Insert>(
     let capacity = filter.shape().keys();
     let mut placed = 0;
     read_keys(options, keys, |run| {
-        filter.insert_batch(run).map_err(|_| Error::Capacity { capacity })?;
+        filter.insert_batch(run).map_err(|full| match filter.len() {
+            len if len < capacity => full.after(placed as usize).into(),
+            _ => Error::Capacity { capacity },
+        })?;
         placed += run.len() as u64;
         options.advance(placed, placed)
     })?;
