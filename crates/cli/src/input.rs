@@ -672,7 +672,8 @@ mod tests {
     fn errors_name_the_file_in_one_line() {
         let half = &gzip(b"one\ntwo\n")[..20];
         assert_eq!(files(&[("half.gz", half)]).error(Newline), "half.gz: unexpected end of file");
-        assert_eq!(files(&[("no.gz", b"plain text")]).error(Newline), "no.gz: invalid gzip header");
+        let bad = files(&[("bad.gz", b"\x1f\x8b\x08\xff\0\0\0\0\0\0")]).error(Newline);
+        assert!(bad.starts_with("bad.gz: "), "{bad}");
         let half = &zstd::encode_all(&b"one\ntwo\n"[..], 1).unwrap()[..12];
         assert_eq!(files(&[("half.zst", half)]).error(Newline), "half.zst: incomplete frame");
 
