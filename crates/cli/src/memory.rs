@@ -25,9 +25,19 @@ pub(crate) fn check_memory_of(what: &str, bytes: u64, limit: Option<u64>) -> Res
     }
 }
 
-/// Returns the memory that can be allocated without swapping, or `None` on systems other than Linux.
+/// Returns the memory that can be allocated without swapping and within the limit of the address space
+/// (`ulimit -v`), or `None` on systems other than Linux.
 pub(crate) fn available() -> Option<u64> {
-    kibibytes("/proc/meminfo", "MemAvailable:")
+    let free = kibibytes("/proc/meminfo", "MemAvailable:")?;
+    Some(address_space().map_or(free, |space| space.min(free)))
+}
+
+/// Returns what is left of the address space, or `None` if it is not limited.
+fn address_space() -> Option<u64> {
+    let limits = fs::read_to_string("/proc/self/limits").ok()?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max address space"))?;
+    let limit: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(limit.saturating_sub(kibibytes("/proc/self/status", "VmSize:")?))
 }
 
 /// Returns the peak resident memory of this process, or `None` on systems other than Linux.

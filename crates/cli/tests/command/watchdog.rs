@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::sandbox::{SEED, Sandbox, gzip, lines, text};
+use crate::sandbox::{SEED, Sandbox, failure, gzip, lines, text};
 use tamis::Kind;
 
 /// Runs of the test.
@@ -167,7 +167,7 @@ impl Inputs {
                 b"\x1f\x8b\x08\xff\xff".to_vec(),
                 vec![b'x'; 3 << 20],
                 vec![0xff; 4096],
-                (0..4096u32).map(|byte| (byte * byte >> 3) as u8).collect(),
+                (0..4096u32).map(|byte| ((byte * byte) >> 3) as u8).collect(),
                 b"p cnf 3 2\n1 -2 0\n-1 2 0\n".to_vec(),
                 b"p cnf 99999999 99999999\n1 0\n-1 0\n".to_vec(),
                 b"a\t1\na\t2\nb\t99999999999999999999\n".to_vec(),
@@ -221,6 +221,15 @@ impl Inputs {
     }
 }
 
+/// Returns a command that runs with this address space, in KiB.
+fn limited(sandbox: &Sandbox, memory: u64, streams: &str) -> Command {
+    let script = format!("ulimit -v {memory}; exec \"$@\" {streams}");
+    let mut command = Command::new("sh");
+    command.args(["-c", &script, "sh", env!("CARGO_BIN_EXE_tamis")]);
+    command.current_dir(&sandbox.0).env("RUST_BACKTRACE", "0").stdin(Stdio::null());
+    command
+}
+
 /// One run: its arguments, and how its streams are connected.
 fn run(random: &mut Random, inputs: &Inputs) -> Result<(), String> {
     let sandbox = Sandbox::new(&[]);
@@ -232,7 +241,7 @@ fn run(random: &mut Random, inputs: &Inputs) -> Result<(), String> {
             "G" => inputs.filter(random, &sandbox, "g"),
             "K" => inputs.keys(random, &sandbox),
             "S" => random.of(Kind::ALL).name().to_owned(),
-            _ => word.replace('V', &random.of(VALUES).to_string()),
+            _ => word.replace('V', random.of(VALUES).as_ref()),
         };
         if argument.is_empty() && arguments.is_empty() {
             argument = "none".into();
@@ -241,11 +250,8 @@ fn run(random: &mut Random, inputs: &Inputs) -> Result<(), String> {
     }
     let streams = ["", ">&-", "<&-", "2>&-"][random.below(24).min(23) / 6 % 4];
     let streams = if random.below(4) == 0 { streams } else { "" };
-    let script = format!("ulimit -v {MEMORY}; exec \"$@\" {streams}");
-    let mut command = Command::new("sh");
-    command.args(["-c", &script, "sh", env!("CARGO_BIN_EXE_tamis")]).args(&arguments);
-    command.current_dir(&sandbox.0).env("RUST_BACKTRACE", "0");
-    let mut child = command
+    let mut child = limited(&sandbox, MEMORY, streams)
+        .args(&arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -315,4 +321,47 @@ fn bad_inputs_give_one_line() {
         workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
     });
     assert!(failed.is_empty(), "{} of {RUNS} runs:\n{}", failed.len(), failed.join("\n"));
+}
+
+/// Commands that hold a filter in memory keep to --max-memory, and say so before the work. Without
+/// memory they fail in one line.
+#[test]
+fn limits_of_memory_are_kept() {
+    let sandbox = Sandbox::new(&[("keys", &lines(0, 100)), ("values", b"apple\t3\n")]);
+    sandbox.ok(&format!("build keys --filter counting_bloom --keys 400k --seed {SEED} -q -o f"));
+    for line in ["add f keys", "remove f keys", "merge f f -o g", "add --distinct f keys -o g"] {
+        let told = sandbox.error(&format!("{line} --max-memory 1MiB"));
+        assert_eq!(told, "f: the filter needs 2.29 MiB, but --max-memory is 1 MiB", "{line}");
+        sandbox.ok(&format!("{line} --max-memory 32MiB -q"));
+    }
+    fs::write(sandbox.path("many"), lines(0, 100_000)).unwrap();
+    let told = sandbox.error("build many --filter bloom --distinct --max-memory 1MiB -o g");
+    assert!(told.starts_with("the set of distinct keys needs "), "{told}");
+    // An address space in which the process starts, but a large filter does not fit.
+    let space = 100 << 10;
+    sandbox.ok(&format!("build keys --filter bloom --keys 100M --seed {SEED} -q -o large"));
+    for line in [
+        "build keys --filter bloom --keys 300M -o g",
+        "build keys --filter cuckoo --keys 300M -o g",
+        "build keys --filter counting_quotient --keys 300M -o g",
+        "build keys --filter tinyset --keys 300M -o g",
+        "build keys --filter broom --keys 300M -o g",
+        "uniq --window 200M keys",
+        "add large keys -o g",
+        "merge large large -o g",
+        "query large keys",
+        "info large",
+        "bench --keys 1e8 --filter bloom --rounds 1",
+    ] {
+        let mut command = limited(&sandbox, space, "");
+        let output = command.args(line.split(' ')).args(threads(line)).output().unwrap();
+        let told = failure(&output, line);
+        assert!(told.contains("memory") || told.contains("allocate"), "{line}: {told}");
+    }
+}
+
+/// Returns the option for one thread, if the command has it: each thread takes address space.
+fn threads(line: &str) -> &'static [&'static str] {
+    let has = ["build", "uniq", "add", "query"].iter().any(|name| line.starts_with(name));
+    if has { &["--threads", "1"] } else { &[] }
 }

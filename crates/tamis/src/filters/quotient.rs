@@ -530,6 +530,8 @@ impl Persist for Quotient {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hash::{HashId, Key, KeyHasher};
+    use crate::shape::{Goal, solve};
     use std::collections::BTreeMap;
     use tamis_bits::range::mix;
 
@@ -646,5 +648,25 @@ mod tests {
         (filter.shape.keys, filter.len) = (56, 56);
         let error = filter.validate().unwrap_err();
         assert!(error.to_string().contains("not in its place"), "{error}");
+    }
+
+    /// The 1001st copy of a key is refused, however large the table, and other keys still fit.
+    #[test]
+    fn a_thousand_copies() {
+        let shape: QuotientShape =
+            solve(Goal::KeysFpr { keys: 5000, fpr: 0.001 }, &Settings::default()).unwrap();
+        let hasher = KeyHasher::new(HashId::Fast, [1, 2]);
+        let keys: Vec<KeyHash> = (0..100u64).map(|key| key.hash_with(&hasher)).collect();
+        let copies = |count: u64| vec![keys[7]; count as usize];
+        let mut filter = Quotient::build(shape.clone(), &keys[..]).unwrap();
+        filter.insert_batch(&copies(MAX_COPIES - 1)).unwrap();
+        assert_eq!(filter.insert(keys[7]), Err(Full::NONE));
+        assert_eq!(filter.insert_batch(&keys[..8]), Err(Full { inserted: 7 }));
+        assert!((0..MAX_COPIES).all(|_| filter.remove(keys[7])) && !filter.remove(keys[7]));
+        filter.validate().unwrap();
+        let built = Quotient::build(shape.clone(), &copies(MAX_COPIES)[..]).unwrap();
+        assert_eq!(built.len(), MAX_COPIES);
+        let refused = Quotient::build(shape, &copies(MAX_COPIES + 1)[..]);
+        assert!(matches!(refused, Err(Error::Full { .. })), "{refused:?}");
     }
 }
