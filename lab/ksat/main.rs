@@ -99,6 +99,7 @@ pub(crate) fn try_all(
                 (solution.flips, solution.sweeps)
             }
             Outcome::GaveUp(gave_up) => (gave_up.flips, gave_up.sweeps),
+            Outcome::Unsatisfiable => (0, 0),
         };
         tried.flips += flips;
         tried.sweeps += sweeps;

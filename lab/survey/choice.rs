@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use lab::{STRANGERS, Sheet, hashes};
-use tamis::plan::{Advice, FIRST_KEYS, recommend, recommend_unknown};
+use tamis::plan::{Advice, FIRST_KEYS, recommend, recommend_distinct, recommend_unknown};
 use tamis::{AnyFilter, BuildOptions, Capability, Filter, Goal, KeyHash, Kind, Sizing};
 
 const KEYS: u64 = 1_000_000;
@@ -50,8 +50,11 @@ pub(crate) fn choices() -> Result<()> {
         let filter = build(kind, KEYS, &keys)?;
         Ok(Outcome { filter, members: 0..keys.len(), remark })
     };
+    // Of a multiset the keys repeat, of the others each comes once.
     let pick = |needs: &[Capability]| -> Result<Kind> {
-        first(recommend(Goal::KeysFpr { keys: KEYS, fpr: FPR }, needs)?)
+        let goal = Goal::KeysFpr { keys: KEYS, fpr: FPR };
+        let repeat = needs.contains(&Count);
+        first(if repeat { recommend(goal, needs)? } else { recommend_distinct(goal, needs)? })
     };
     let known = "static: all keys at hand";
     row(known, "ours", all(pick(&[])?, "")?);

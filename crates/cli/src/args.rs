@@ -10,15 +10,15 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::{Args, Parser, Subcommand};
-use tamis::{HashId, KeyForms};
+use tamis::{Capability, HashId, KeyForms};
 
 use crate::input::Separator;
-use crate::number;
+use crate::{files, number};
 
 pub(crate) use dict::{
     Dict, DictCommand, DictCreate, DictDump, DictKeys, DictLoad, DictPut, DictStats, DictVerify,
 };
-pub(crate) use parse::{KindOrAuto, Need, Window, with_underscores};
+pub(crate) use parse::{KindOrAuto, Window, with_underscores};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -114,15 +114,20 @@ impl Form {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Key files have one key per line. Empty lines are skipped, and a carriage return before the line
-feed is not part of the key. Files named .gz or .zst are decompressed. Files are read in blocks and
-may be larger than memory.
+feed is not part of the key, nor is a byte order mark at the start. gzip and zstd are recognised by
+their first bytes and decompressed. Files are read in blocks and may be larger than memory.
 
 Keys are read 3 times: to count, to build and to check. Standard input is first copied to a
 temporary file. A static kind given by --filter reads keys once: it holds 8 bytes per key, in
 memory or, beyond --max-memory, in an unnamed temporary file, and counts and checks its own copy.
 
---max-memory limits the whole process for static kinds. For the other kinds it limits the filter,
-and reading adds about 10 MB per thread.
+--max-memory limits the whole process for static kinds. For other kinds it limits the filter and the
+set of --distinct, each; reading adds about 10 MB per thread.
+
+Keys may repeat. Static kinds drop repeated keys, and other kinds keep them, so that a key must be
+removed as often as it was inserted. Kinds that hold only a few copies of a key (`tamis filters`
+lists them) are not chosen without --distinct; with --filter, a key that occurs too often is an
+error.
 
 Without --filter the best kind is chosen as by `tamis plan`. With --keys only kinds that can insert
 are considered, and with --needs only kinds with these capabilities.
@@ -142,7 +147,7 @@ pub(crate) struct Build {
     /// Files of keys; `-` is standard input [default: -]
     #[arg(value_name = "KEYS")]
     pub(crate) keys_from: Vec<PathBuf>,
-    /// File to write the filter to
+    /// File to write the filter to; `-` is standard output
     #[arg(short, long, value_name = "F")]
     pub(crate) output: PathBuf,
     /// Kind of filter; `auto` takes the first kind that `tamis plan` lists
@@ -163,7 +168,7 @@ pub(crate) struct Build {
     /// With `--filter auto`: capabilities that the filter must have, separated by commas [default:
     /// none, or insert with --keys]
     #[arg(long, value_name = "NEEDS", value_delimiter = ',', value_parser = parse::need())]
-    pub(crate) needs: Vec<Need>,
+    pub(crate) needs: Vec<Capability>,
     /// A setting of the kind; `tamis filters` lists them
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse::setting)]
     pub(crate) set: Vec<(String, String)>,
@@ -199,6 +204,10 @@ pub(crate) struct Build {
     /// Folder for temporary files of a static kind [default: the folder of F]
     #[arg(long, value_name = "DIR")]
     pub(crate) scratch: Option<PathBuf>,
+    /// Insert each key once: drop repeated keys, in 17 to 34 bytes of memory per key. Static kinds
+    /// always do, in less memory
+    #[arg(long)]
+    pub(crate) distinct: bool,
     /// Do not look up every key before saving. Static kinds always do
     #[arg(long)]
     pub(crate) no_verify: bool,
@@ -226,7 +235,7 @@ Examples:
   tail -f log | tamis query -v seen.tamis      print only lines that are certainly new
   tamis query -q seen.tamis <<< apple && echo probably")]
 pub(crate) struct Query {
-    /// The filter
+    /// The filter; `-` is standard input
     #[arg(value_name = "F")]
     pub(crate) filter: PathBuf,
     /// Files of keys to look up; `-` is standard input [default: -]
@@ -238,6 +247,9 @@ pub(crate) struct Query {
     /// Print only the number of lines
     #[arg(short, long)]
     pub(crate) count: bool,
+    /// Print one JSON object per line that is selected, or with -c one object
+    #[arg(long, conflicts_with = "quiet")]
+    pub(crate) json: bool,
     /// Print nothing, and exit at the first line selected
     #[arg(short, long, conflicts_with = "count")]
     pub(crate) quiet: bool,
@@ -251,14 +263,17 @@ pub(crate) struct Query {
 /// Insert keys into a filter
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The filter must be of a kind that can insert, with free capacity: see --keys of `tamis build`. On an
-error the file is left unchanged.
+The filter must be of a kind that can insert, with free capacity: see --keys of `tamis build`. A key
+that is already in the filter is inserted again. On an error the file is left unchanged.
 
 Example:
   tamis add seen.tamis today.txt")]
 pub(crate) struct Add {
     #[command(flatten)]
     pub(crate) change: Change,
+    /// Insert each key of KEYS once: drop repeated keys. Takes 17 to 34 bytes of memory per key
+    #[arg(long)]
+    pub(crate) distinct: bool,
 }
 
 /// Remove keys from a filter
@@ -280,17 +295,23 @@ pub(crate) struct Remove {
 /// Arguments of `add`, `remove` and `set`.
 #[derive(Args, Debug)]
 pub(crate) struct Change {
-    /// The filter
+    /// The filter; `-` is standard input
     #[arg(value_name = "F")]
     pub(crate) filter: PathBuf,
     /// Files of keys; `-` is standard input [default: -]
     #[arg(value_name = "KEYS")]
     pub(crate) keys_from: Vec<PathBuf>,
-    /// File to write the changed filter to [default: F]
+    /// File to write the changed filter to; `-` is standard output [default: F]
     #[arg(short, long, value_name = "G")]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) form: Form,
+    /// Memory limit for the filter in bytes [default: the available memory]
+    #[arg(long, value_name = "M", value_parser = number::size)]
+    pub(crate) max_memory: Option<u64>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
     /// Print errors only
     #[arg(short, long)]
     pub(crate) quiet: bool,
@@ -299,6 +320,14 @@ pub(crate) struct Change {
 impl Change {
     pub(crate) fn target(&self) -> &PathBuf {
         self.output.as_ref().unwrap_or(&self.filter)
+    }
+
+    /// Checks, before any work, what goes to standard output and comes from standard input, and that
+    /// the target can be written.
+    pub(crate) fn check(&self) -> Result<()> {
+        files::check_stdin(std::slice::from_ref(&self.filter), Some(&self.keys_from))?;
+        files::check_json(self.target(), self.json)?;
+        files::check_target(self.target())
     }
 }
 
@@ -312,12 +341,15 @@ Exit status: 0 if a count is above 0, 1 if none is, 2 an error.
 Example:
   tamis count visits.tamis users.txt")]
 pub(crate) struct Count {
-    /// The filter
+    /// The filter; `-` is standard input
     #[arg(value_name = "F")]
     pub(crate) filter: PathBuf,
     /// Files of keys to look up; `-` is standard input [default: -]
     #[arg(value_name = "PROBES")]
     pub(crate) probes: Vec<PathBuf>,
+    /// Print one JSON object per line
+    #[arg(long)]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) form: Form,
 }
@@ -334,7 +366,7 @@ Examples:
   tamis get stock.tamis names.txt
   tamis get --json stock.tamis <<< apple")]
 pub(crate) struct Get {
-    /// The filter
+    /// The filter; `-` is standard input
     #[arg(value_name = "F")]
     pub(crate) filter: PathBuf,
     /// Files of keys to look up; `-` is standard input [default: -]
@@ -356,9 +388,9 @@ pub(crate) struct Get {
 /// Change the values of keys in a filter built with --values
 #[derive(Args, Debug)]
 #[command(after_help = "\
-KEYS has lines of a key, a tab and a value, as for `tamis build --values`. If a key occurs twice, its
-last value is stored. A key that is certainly not a member is an error. A non-member that the filter
-accepts overwrites the value of a member. On an error the file is left unchanged.
+KEYS has lines of a key, a tab and a value, as for `tamis build --values`. If a key occurs twice,
+its last value is stored. A key that is certainly not a member is an error. A non-member that the
+filter accepts overwrites the value of a member. On an error the file is left unchanged.
 
 Example:
   tamis set stock.tamis changes.tsv")]
@@ -417,7 +449,7 @@ Examples:
   tamis comm -1 words.tamis text.txt           print probable members only, as `tamis query`
   tamis comm --json words.tamis text.txt       print counts and the expected false positives")]
 pub(crate) struct Comm {
-    /// The filter
+    /// The filter; `-` is standard input
     #[arg(value_name = "F")]
     pub(crate) filter: PathBuf,
     /// Files of keys; `-` is standard input [default: -]
@@ -453,15 +485,21 @@ Example:
   tamis build --seed $seed --keys 1M tuesday.txt -o tuesday.tamis
   tamis merge monday.tamis tuesday.tamis -o both.tamis")]
 pub(crate) struct Merge {
-    /// The filters, at least 2
+    /// The filters, at least 2; `-` is standard input
     #[arg(value_name = "FILTERS", required = true, num_args = 2..)]
     pub(crate) filters: Vec<PathBuf>,
-    /// File to write the result to
+    /// File to write the result to; `-` is standard output
     #[arg(short, long, value_name = "F")]
     pub(crate) output: PathBuf,
     /// Intersect instead: accept only keys that every filter accepts
     #[arg(long)]
     pub(crate) intersect: bool,
+    /// Memory limit for the filter in bytes [default: the available memory]
+    #[arg(long, value_name = "M", value_parser = number::size)]
+    pub(crate) max_memory: Option<u64>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
     /// Print errors only
     #[arg(short, long)]
     pub(crate) quiet: bool,
@@ -480,7 +518,7 @@ Example: compare texts by their words
   done
   tamis similar a.tamis b.tamis c.tamis")]
 pub(crate) struct Similar {
-    /// The filters, at least 2
+    /// The filters, at least 2; `-` is standard input
     #[arg(value_name = "FILTERS", required = true, num_args = 2..)]
     pub(crate) filters: Vec<PathBuf>,
     /// Print one JSON object per pair
@@ -491,7 +529,7 @@ pub(crate) struct Similar {
 /// Print the kind, size, rates and capabilities of a filter
 #[derive(Args, Debug)]
 pub(crate) struct Info {
-    /// The filter
+    /// The filter; `-` is standard input
     #[arg(value_name = "F")]
     pub(crate) filter: PathBuf,
     /// Print one JSON object
@@ -502,9 +540,12 @@ pub(crate) struct Info {
 /// Check the checksums and the structure of filter files
 #[derive(Args, Debug)]
 pub(crate) struct Verify {
-    /// The filters
+    /// The filters; `-` is standard input
     #[arg(value_name = "F", required = true)]
     pub(crate) filters: Vec<PathBuf>,
+    /// Print one JSON object per file
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// List all kinds of filter with their capabilities, settings and bits per key
@@ -537,9 +578,12 @@ pub(crate) struct Plan {
     /// Size of the filter in bytes
     #[arg(long, value_name = "N", value_parser = number::size)]
     pub(crate) bytes: Option<u64>,
-    /// Capabilities that the filter must have, separated by commas; `static` requires none
+    /// Capabilities that the filter must have, separated by commas
     #[arg(long, value_name = "NEEDS", value_delimiter = ',', value_parser = parse::need())]
-    pub(crate) needs: Vec<Need>,
+    pub(crate) needs: Vec<Capability>,
+    /// Each key is inserted once, so kinds that hold only a few copies of a key are as good as others
+    #[arg(long)]
+    pub(crate) distinct: bool,
     /// Print one JSON object per kind
     #[arg(long)]
     pub(crate) json: bool,
@@ -548,10 +592,10 @@ pub(crate) struct Plan {
 /// Solve a random k-SAT formula in DIMACS format
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Prints `s SATISFIABLE` and the solution in `v` lines, or `s UNKNOWN`. The solver cannot prove that a
-formula has no solution. It is tuned for random clauses of 3 to 7 literals and accepts other
-lengths. The same seed and number of flips give the same answer on every machine. Files named .gz or
-.zst are decompressed.
+Prints `s SATISFIABLE` and the solution in `v` lines, `s UNKNOWN`, or `s UNSATISFIABLE` if the unit
+clauses contradict each other; other contradictions are not found. The solver is tuned for random
+clauses of 3 to 7 literals and accepts other lengths. The same seed and number of flips give the
+same answer on every machine. gzip and zstd are recognised and decompressed.
 
 Exit status: 0 solved, 1 not solved, 2 an error.
 
@@ -641,4 +685,24 @@ pub(crate) struct Man {
     /// Write the pages of all commands to this folder instead
     #[arg(long, value_name = "D")]
     pub(crate) dir: Option<PathBuf>,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    /// A longer line would be wrapped a second time, and leave a line of one word.
+    #[test]
+    fn help_texts_fit_the_width() {
+        fn check(command: &clap::Command) {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            for line in help.lines() {
+                assert!(line.chars().count() <= 100, "{}: {line}", command.get_name());
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&Cli::command());
+    }
 }

@@ -14,11 +14,13 @@
 //! | `progress` | progress bars |
 //! | `hashing` | turns keys into hashes |
 //! | `entries` | reads lines of a key and a value |
+//! | `duplicates` | drops repeated keys, or says which one does not fit |
 //! | `args` | the options and their help texts |
 //! | `commands` | one file per command |
 
 mod args;
 mod commands;
+mod duplicates;
 mod entries;
 mod errors;
 mod files;

@@ -34,16 +34,34 @@ pub(crate) fn print_json(objects: impl IntoIterator<Item = Value>) -> Result<()>
     write(lines.as_bytes())
 }
 
+/// Appends a text and a line feed to `lines`.
+pub(crate) fn push_line(lines: &mut Vec<u8>, text: impl fmt::Display) {
+    writeln!(lines, "{text}").expect("writing to a vector cannot fail");
+}
+
+/// Returns a key for JSON, which has no other bytes than text: invalid UTF-8 is replaced by U+FFFD.
+pub(crate) fn json_key(key: &[u8]) -> Value {
+    String::from_utf8_lossy(key).into()
+}
+
 /// Prints a message to standard error.
 pub(crate) fn message(text: impl fmt::Display) {
     // A closed standard error is ignored.
     let _ = writeln!(anstream::stderr(), "{text}");
 }
 
-/// Prints an error to standard error in one line.
+/// Prints an error to standard error in one line. Control characters, which names of files and values
+/// of options may have, are escaped.
 pub(crate) fn print_error(error: impl fmt::Display) {
     let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
-    message(format_args!("{red}tamis:{red:#} {error}"));
+    let mut line = String::new();
+    for character in error.to_string().chars() {
+        match character.is_control() {
+            true => line.extend(character.escape_default()),
+            false => line.push(character),
+        }
+    }
+    message(format_args!("{red}tamis:{red:#} {line}"));
 }
 
 /// Formats a table without borders. The columns in `numbers` are aligned to the right; on a terminal

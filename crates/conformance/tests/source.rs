@@ -63,8 +63,19 @@ fn readers_of_hostile_bytes_are_held_to_checked_arithmetic() {
 #[test]
 fn modules_of_the_command_have_an_order() {
     let order = [
-        "errors", "number", "signals", "memory", "files", "output", "input", "progress", "hashing",
-        "entries", "args", "commands",
+        "errors",
+        "number",
+        "signals",
+        "memory",
+        "files",
+        "output",
+        "input",
+        "progress",
+        "hashing",
+        "entries",
+        "duplicates",
+        "args",
+        "commands",
     ];
     tamis_conformance::order::module_order(&root().join("crates/cli/src"), &order);
 }

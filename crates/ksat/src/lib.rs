@@ -13,7 +13,7 @@
 //! let formula = Formula::from_clauses([[1, -2, 3], [-1, 2, 3], [-3, 1, 2]])?;
 //! match solve(&formula, &Settings::default(), &Watch::default()) {
 //!     Outcome::Solved(solution) => assert_eq!(formula.unsatisfied(&solution.assignment), 0),
-//!     Outcome::GaveUp(how_far) => panic!("{how_far:?}"),
+//!     outcome => panic!("{outcome:?}"),
 //! }
 //! # Ok::<(), tamis_ksat::Error>(())
 //! ```
@@ -50,8 +50,8 @@
 //! # Guarantees
 //!
 //! * An assignment is checked against every clause before it is returned.
-//! * The solver never reports that a formula is unsatisfiable. It gives up ([`GaveUp`]) and reports the fewest
-//!   unsatisfied clauses that it reached.
+//! * The solver reports that a formula is unsatisfiable ([`Outcome::Unsatisfiable`]) only if propagating its unit
+//!   clauses shows it. Otherwise it gives up ([`GaveUp`]) and reports the fewest unsatisfied clauses that it reached.
 //! * The budget is given in flips and sweeps. The same formula, seed and budget give the same answer on every
 //!   machine: floating-point code uses only `+ - * /` and square roots, which IEEE 754 defines exactly. A
 //!   deadline or a cancellation flag ([`Watch`]) can stop the solver and changes nothing else.

@@ -41,6 +41,8 @@ pub enum Outcome {
     Solved(Solution),
     /// No assignment was found. One may exist nevertheless.
     GaveUp(GaveUp),
+    /// No assignment exists: propagating unit clauses ended in a contradiction.
+    Unsatisfiable,
 }
 
 impl Outcome {
@@ -48,7 +50,7 @@ impl Outcome {
     pub fn assignment(self) -> Option<Vec<bool>> {
         match self {
             Self::Solved(solution) => Some(solution.assignment),
-            Self::GaveUp(_) => None,
+            Self::GaveUp(_) | Self::Unsatisfiable => None,
         }
     }
 }
@@ -93,7 +95,8 @@ pub fn solve(formula: &Formula, settings: &Settings<'_>, watch: &Watch<'_>) -> O
     );
     let mut meter = Meter::new(watch, settings.flips, settings.sweeps);
     match solve_simplified(formula, settings, &mut meter) {
-        Ok(Some(assignment)) if formula.unsatisfied(&assignment) == 0 => {
+        Ok(Search::Unsatisfiable) => Outcome::Unsatisfiable,
+        Ok(Search::Found(assignment)) if formula.unsatisfied(&assignment) == 0 => {
             let (flips, sweeps) = (meter.progress.flips, meter.progress.sweeps);
             Outcome::Solved(Solution { assignment, flips, sweeps })
         }
@@ -106,25 +109,37 @@ pub fn solve(formula: &Formula, settings: &Settings<'_>, watch: &Watch<'_>) -> O
     }
 }
 
+/// The result of a search that was not stopped.
+enum Search {
+    Found(Vec<bool>),
+    NotFound,
+    Unsatisfiable,
+}
+
+impl From<Option<Vec<bool>>> for Search {
+    fn from(found: Option<Vec<bool>>) -> Self {
+        found.map_or(Self::NotFound, Self::Found)
+    }
+}
+
 /// Propagates unit clauses, leaves out unused variables and solves the residual formula. Formulas from files often
 /// have unit clauses and unused variables, random formulas rarely.
 fn solve_simplified(
     formula: &Formula,
     settings: &Settings<'_>,
     meter: &mut Meter<'_>,
-) -> Result<Option<Vec<bool>>, Why> {
+) -> Result<Search, Why> {
     let has_units = (0..formula.clauses()).any(|clause| formula.clause(clause).len() == 1);
     if !has_units && formula.vars() as usize <= formula.literals() {
-        return search(formula, settings, meter);
+        return search(formula, settings, meter).map(Into::into);
     }
     let (used, used_vars) = restrict(formula, |_| true, |_| true);
     let occurrences = Occurrences::of(&used);
     let mut partial = Partial::new(&used, &occurrences);
-    // A contradiction here means that there is no solution. The solver never reports that; it searches until its
-    // budget is spent.
-    let contradiction = !partial.propagate();
-    let (residual, residual_vars) =
-        if contradiction { restrict(&used, |_| true, |_| true) } else { partial.residual() };
+    if !partial.propagate() {
+        return Ok(Search::Unsatisfiable);
+    }
+    let (residual, residual_vars) = partial.residual();
     let original: Vec<usize> =
         residual_vars.iter().map(|variable| used_vars[*variable as usize] as usize).collect();
     let start: Option<Vec<bool>> =
@@ -133,7 +148,7 @@ fn solve_simplified(
         settings.lean.map(|lean| original.iter().map(|at| lean.towards[*at]).collect());
     let lean = settings.lean.and_then(|lean| Some(Lean { towards: towards.as_deref()?, ..lean }));
     let inner = Settings { start: start.as_deref(), lean, ..*settings };
-    let Some(found) = search(&residual, &inner, meter)? else { return Ok(None) };
+    let Some(found) = search(&residual, &inner, meter)? else { return Ok(Search::NotFound) };
     let mut all = match settings.start {
         Some(start) => start.to_vec(),
         None => vec![false; formula.vars() as usize],
@@ -144,7 +159,7 @@ fn solve_simplified(
         }
     }
     original.into_iter().zip(found).for_each(|(at, value)| all[at] = value);
-    Ok(Some(all))
+    Ok(Search::Found(all))
 }
 
 fn search(

@@ -23,6 +23,7 @@ fn check(formula: &Formula, seed: u64) -> bool {
             assert!(!expected, "gave up on a satisfiable formula: {end:?}");
             assert!(end.why == Why::Budget && end.fewest > 0);
         }
+        Outcome::Unsatisfiable => assert!(!expected, "called a satisfiable formula unsatisfiable"),
     }
     expected
 }

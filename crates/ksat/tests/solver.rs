@@ -263,15 +263,23 @@ fn mixed_lengths_units_and_unused_variables() {
 }
 
 #[test]
-fn the_solver_gives_up_on_a_contradiction() {
-    for clauses in [vec![vec![1], vec![-1]], vec![vec![1], vec![-1, 2], vec![-2]]] {
+fn a_contradiction_of_unit_clauses_is_unsatisfiable() {
+    for clauses in [
+        vec![vec![1], vec![-1]],
+        vec![vec![1], vec![-1, 2], vec![-2]],
+        vec![vec![4, 5, 6], vec![-1], vec![1, 2], vec![-2, 3], vec![-3, 1]],
+    ] {
         let formula = Formula::from_clauses(&clauses).unwrap();
-        let settings = Settings { flips: 10_000, ..Settings::default() };
-        let Outcome::GaveUp(end) = solve(&formula, &settings, &Watch::default()) else {
-            panic!("solved");
-        };
-        assert_eq!((end.why, end.flips, end.fewest), (Why::Budget, 10_000, 1));
+        let outcome = solve(&formula, &Settings::default(), &Watch::default());
+        assert_eq!(outcome, Outcome::Unsatisfiable, "{clauses:?}");
     }
+    // No unit clause: the solver cannot tell.
+    let formula = Formula::from_clauses([[1, 2], [1, -2], [-1, 2], [-1, -2]]).unwrap();
+    let settings = Settings { flips: 10_000, ..Settings::default() };
+    let Outcome::GaveUp(end) = solve(&formula, &settings, &Watch::default()) else {
+        panic!("solved, or proved");
+    };
+    assert_eq!((end.why, end.flips, end.fewest), (Why::Budget, 10_000, 1));
 }
 
 fn distance(a: &[bool], b: &[bool]) -> usize {

@@ -15,7 +15,7 @@ use crate::filters::*;
 use crate::hash::KeyHash;
 use crate::kind::Kind;
 use crate::options::BuildOptions;
-use crate::settings::{Setting, Settings};
+use crate::settings::{Parameters, Setting, Settings};
 use crate::shape::{Figures, Goal, Shape, solve};
 use crate::sizing::Sizing;
 use crate::source::{EntrySource, KeySource};
@@ -451,6 +451,11 @@ impl AnyFilter {
     /// Returns the number of keys that it is made for.
     pub fn capacity(&self) -> u64 {
         dispatch!(self, filter => filter.shape().keys())
+    }
+
+    /// Returns the parameters of its shape: see [`Shape::parameters`].
+    pub fn parameters(&self) -> Parameters {
+        dispatch!(self, filter => filter.shape().parameters())
     }
 
     /// Returns what its shape promises; of a kind that has grown, at the size that it has.

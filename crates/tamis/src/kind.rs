@@ -6,6 +6,20 @@ use core::str::FromStr;
 
 use crate::capability::{Capability, UnknownName};
 
+/// What a kind does with a key that is inserted again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Copies {
+    /// A copy takes no capacity.
+    Free,
+    /// A copy takes as much capacity as a new key. Any number of copies fits within the capacity.
+    Kept,
+    /// A copy takes a slot, and only a few slots can hold a key: 8 to 12 copies in `cuckoo`, 6 in
+    /// `morton`, 1000 in `quotient` and `adaptive_quotient`, a block in `removable_tinyset`. One more
+    /// is [`Full`](crate::Full), whatever the capacity.
+    Bounded,
+}
+
 /// What the registry says about a kind.
 struct Entry {
     name: &'static str,
@@ -78,10 +92,29 @@ impl Kind {
         self.capabilities().contains(&capability)
     }
 
+    /// Returns what it does with a key that is inserted again.
+    pub fn copies(self) -> Copies {
+        match self {
+            Self::Cuckoo
+            | Self::Morton
+            | Self::Quotient
+            | Self::AdaptiveQuotient
+            | Self::RemovableTinySet => Copies::Bounded,
+            Self::CountingBloom
+            | Self::CountingQuotient
+            | Self::Broom
+            | Self::AdaptiveBloom
+            | Self::Growing
+            | Self::ScalableBloom
+            | Self::RemovableSpectralBloom => Copies::Kept,
+            _ => Copies::Free,
+        }
+    }
+
     /// Returns whether it holds only a few copies of one key, and is full of one that is inserted more
     /// often.
     pub fn bounds_copies(self) -> bool {
-        matches!(self, Self::Cuckoo | Self::Morton)
+        self.copies() == Copies::Bounded
     }
 
     /// Returns whether building searches for a solution, which takes minutes from 10^5 keys on.

@@ -95,11 +95,11 @@ pub use filters::*;
 pub use gather::PartRange;
 pub use hash::{HashId, Key, KeyHash, KeyHasher, Probes};
 pub use keyed::{Builder, Keyed};
-pub use kind::Kind;
+pub use kind::{Copies, Kind};
 pub use options::{BuildOptions, Progress, Search};
 pub use parts::{BuildParts, GatheredPart, Part};
 pub use plan::{Advice, Merit};
-pub use settings::{Setting, SettingValue, Settings};
+pub use settings::{Parameters, Setting, SettingValue, Settings};
 pub use shape::{Figures, Goal, Shape};
 #[cfg(feature = "std")]
 pub use shared::{Share, Shared};

@@ -11,7 +11,7 @@ pub use crate::shape::{check_fpr, check_keys, solve};
 
 use crate::capability::Capability;
 use crate::error::Error;
-use crate::kind::Kind;
+use crate::kind::{Copies, Kind};
 use crate::settings::Settings;
 use crate::shape::{Figures, Goal};
 
@@ -48,12 +48,34 @@ pub enum Merit {
 /// If the goal states the memory, the best kind has the lowest rate or holds the most keys. Otherwise
 /// kinds are ranked by memory times work: a filter of twice the size is better only if its queries touch
 /// much less memory. One random cache line per query counts as an eighth of the size, about what it
-/// costs in a cache that other data needs too. For counting, kinds that hold only a few copies of a key
-/// come last.
+/// costs in a cache that other data needs too. If keys are inserted, removed or counted, kinds that hold
+/// only a few copies of a key ([`Copies::Bounded`]) come last: [`recommend_distinct`] ranks them with
+/// the others.
 ///
 /// # Errors
 /// If no kind meets the goal, the error of the last one that was tried.
 pub fn recommend(goal: Goal, needs: &[Capability]) -> Result<Vec<Advice>, Error> {
+    let changes = [Capability::Insert, Capability::Remove, Capability::Count];
+    let unfit = |kind: Kind| {
+        kind.copies() == Copies::Bounded && changes.iter().any(|change| needs.contains(change))
+    };
+    rank(goal, needs, unfit)
+}
+
+/// Returns what [`recommend`] returns, for keys that are inserted once each.
+///
+/// # Errors
+/// As [`recommend`].
+pub fn recommend_distinct(goal: Goal, needs: &[Capability]) -> Result<Vec<Advice>, Error> {
+    rank(goal, needs, |_| false)
+}
+
+/// Ranks the kinds that have the capabilities `needs` and meet the goal; `unfit` kinds come last.
+fn rank(
+    goal: Goal,
+    needs: &[Capability],
+    unfit: impl Fn(Kind) -> bool,
+) -> Result<Vec<Advice>, Error> {
     let (mut advice, mut refusal) = (Vec::new(), None);
     for kind in Kind::ALL.iter().filter(|kind| needs.iter().all(|need| kind.can(*need))) {
         match kind.plan(goal, &Settings::default()) {
@@ -66,8 +88,6 @@ pub fn recommend(goal: Goal, needs: &[Capability]) -> Result<Vec<Advice>, Error>
             refusal.unwrap_or(Error::Infeasible { why: "no kind has all these capabilities" })
         );
     }
-    // A kind that is full of a few copies is no choice for counting, unless nothing else qualifies.
-    let unfit = |kind: Kind| needs.contains(&Capability::Count) && kind.bounds_copies();
     advice.sort_by(|a, b| {
         let fit = unfit(a.kind).cmp(&unfit(b.kind));
         let scores = score(goal, &a.figures).total_cmp(&score(goal, &b.figures));

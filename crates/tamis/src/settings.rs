@@ -94,6 +94,9 @@ impl From<&str> for SettingValue {
     }
 }
 
+/// The parameters of a shape, by name: those that settings can change have the setting's name.
+pub type Parameters = Vec<(&'static str, SettingValue)>;
+
 /// Values of settings, by name.
 ///
 /// ```

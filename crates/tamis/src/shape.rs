@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::limits::{MAX_BYTES, MAX_KEYS, MIN_FPR};
 #[cfg(not(feature = "std"))]
 use crate::math::Float;
-use crate::settings::{Setting, Settings};
+use crate::settings::{Parameters, Setting, Settings};
 
 /// The geometry of a filter: sizes and parameters, no keys.
 pub trait Shape: Clone + fmt::Debug + PartialEq + Send + Sync {
@@ -29,6 +29,12 @@ pub trait Shape: Clone + fmt::Debug + PartialEq + Send + Sync {
     /// As [`solve`].
     fn fit(keys: u64, fpr: f64) -> Result<Self, Error> {
         solve(Goal::KeysFpr { keys, fpr }, &Settings::default())
+    }
+
+    /// Returns the parameters of its tables beside keys and rate, such as `m` and `k` of `bloom`. Empty
+    /// for a kind without any.
+    fn parameters(&self) -> Parameters {
+        Parameters::new()
     }
 
     /// Returns what this shape promises.

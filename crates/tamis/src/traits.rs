@@ -81,7 +81,8 @@ pub trait Build: Filter + Sized {
     ///
     /// # Errors
     /// Duplicate keys are allowed. More keys than the shape is made for are [`Error::Capacity`],
-    /// except for kinds that [`Overfill`] or [`Grow`]. A cancelled or overdue build is
+    /// except for kinds that [`Overfill`] or [`Grow`]. A key that occurs more often than a kind of
+    /// [`Copies::Bounded`](crate::Copies) can hold is [`Error::Full`]. A cancelled or overdue build is
     /// [`Error::Stopped`].
     fn build_with(
         options: &BuildOptions<'_>,

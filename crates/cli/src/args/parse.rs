@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use tamis::plan::{check_fpr, check_keys};
+use tamis::plan::{MAX_KEYS, check_fpr, check_keys};
 use tamis::{Capability, HashId, Kind};
 use tamis_dictionary::Layout;
 
@@ -15,10 +15,6 @@ use crate::number;
 /// `--filter` of `build`: `None` is `auto`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KindOrAuto(pub(crate) Option<Kind>);
-
-/// One of `--needs`: `None` is `static`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Need(pub(crate) Option<Capability>);
 
 /// `--window` of `uniq`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,10 +39,10 @@ pub(super) fn kind_or_auto() -> impl TypedValueParser<Value = KindOrAuto> {
         .map(|name| KindOrAuto(with_underscores(&name).parse().ok()))
 }
 
-pub(super) fn need() -> impl TypedValueParser<Value = Need> {
-    let names = Capability::ALL.iter().map(|capability| capability.name()).chain(["static"]);
+pub(super) fn need() -> impl TypedValueParser<Value = Capability> {
+    let names = Capability::ALL.iter().map(|capability| capability.name());
     PossibleValuesParser::new(names.map(possible))
-        .map(|name| Need(with_underscores(&name).parse().ok()))
+        .try_map(|name| with_underscores(&name).parse::<Capability>())
 }
 
 pub(super) fn hash() -> impl TypedValueParser<Value = HashId> {
@@ -78,7 +74,7 @@ pub(super) fn rate(text: &str) -> Result<f64> {
 
 pub(super) fn keys(text: &str) -> Result<u64> {
     let keys = number::count(text)?;
-    check_keys(keys)?;
+    check_keys(keys).map_err(|_| anyhow!("at most {MAX_KEYS} keys are supported"))?;
     Ok(keys)
 }
 
@@ -88,7 +84,7 @@ pub(super) fn window(text: &str) -> Result<Window> {
     }
     let lines = number::count(text)
         .map_err(|_| anyhow!("expected a number of lines such as 10M, or a time such as 10min"))?;
-    check_keys(lines)?;
+    check_keys(lines).map_err(|_| anyhow!("at most {MAX_KEYS} lines are supported"))?;
     Ok(Window::Lines(lines))
 }
 

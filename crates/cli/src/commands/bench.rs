@@ -5,7 +5,10 @@ use indicatif::ProgressBar;
 use tamis_bench::{Options, compare, kinds, table};
 
 use crate::args::{Bench, with_underscores};
-use crate::output;
+use crate::{memory, output};
+
+/// The memory that keys, non-members, answers and filters take, roughly.
+const BYTES_PER_KEY: u64 = 64;
 
 pub(crate) fn run(args: &Bench) -> Result<()> {
     let options = Options {
@@ -18,6 +21,7 @@ pub(crate) fn run(args: &Bench) -> Result<()> {
         dynamic: args.dynamic,
         peak_of: args.peak_of.clone(),
     };
+    memory::check_memory_of("the benchmark", args.keys.saturating_mul(BYTES_PER_KEY), None)?;
     let contenders = kinds(&options)?;
     let bar = ProgressBar::new(0);
     let progress = |done, steps| {

@@ -18,6 +18,7 @@ struct Scratch {
 }
 
 pub(crate) fn run(args: &Comm) -> Result<bool> {
+    files::check_stdin(std::slice::from_ref(&args.filter), Some(&args.keys_from))?;
     let (hasher, filter) =
         files::open_for(&args.filter, !args.no_check, args.form.key_forms())?.into_parts();
     let keys = Keys::open(&args.keys_from, args.form.separator(), false)?;

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use anyhow::Result;
+use serde_json::{Value, json};
 use tamis::{AnyFilter, Capability, KeyHash};
 
 use crate::args::Count;
@@ -12,9 +13,10 @@ use crate::input::{Batch, Keys};
 use crate::{files, output, progress};
 
 pub(crate) fn run(args: &Count) -> Result<bool> {
+    files::check_stdin(std::slice::from_ref(&args.filter), Some(&args.probes))?;
     let (hasher, filter) = files::open_for(&args.filter, true, args.form.key_forms())?.into_parts();
     super::require(filter.kind(), Capability::Count, &args.filter)?;
-    let limit = filter.count_limit().map_err(|error| failure(args.filter.display(), &error))?;
+    let limit = filter.count_limit().map_err(|error| failure(files::name(&args.filter), &error))?;
 
     let probes = Keys::open(&args.probes, args.form.separator(), false)?;
     let bar = progress::bar_beside_output("counting", &probes);
@@ -22,23 +24,26 @@ pub(crate) fn run(args: &Count) -> Result<bool> {
     let look_up = |batch: &Batch<'_>| {
         let mut lines = pool.take();
         let mut any = false;
-        let mut put = |count: u64, key: &dyn Fn(&mut Vec<u8>), end: u8| {
+        let mut put = |count: u64, raw: &[u8], key: &dyn Fn() -> Value, end: u8| {
             any |= count > 0;
-            let over = if count > limit { ">" } else { "" };
-            write!(lines, "{over}{}\t", count.min(limit)).expect("writing to a vector cannot fail");
-            key(&mut lines);
+            let (over, count) = (count > limit, count.min(limit));
+            if args.json {
+                let object = json!({ "key": key(), "count": count, "saturated": over });
+                return output::push_line(&mut lines, object);
+            }
+            let over = if over { ">" } else { "" };
+            write!(lines, "{over}{count}\t").expect("writing to a vector cannot fail");
+            lines.extend_from_slice(raw);
             lines.push(end);
         };
         match batch.separator().byte() {
             None => batch.words().for_each(|word| {
-                let show = |lines: &mut Vec<u8>| {
-                    write!(lines, "{word}").expect("writing to a vector cannot fail");
-                };
-                put(count(&filter, hasher.int(word)), &show, b'\n');
+                let count = count(&filter, hasher.int(word));
+                put(count, word.to_string().as_bytes(), &|| word.into(), b'\n');
             }),
             Some(end) => batch.lines().filter(|line| !line.key.is_empty()).for_each(|line| {
-                let show = |lines: &mut Vec<u8>| lines.extend_from_slice(line.raw);
-                put(count(&filter, hasher.bytes(line.key)), &show, end);
+                let count = count(&filter, hasher.bytes(line.key));
+                put(count, line.raw, &|| output::json_key(line.key), end);
             }),
         }
         bar.inc(batch.read_bytes());

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use serde_json::{Map, json};
-use tamis::{Goal, Kind, Settings};
+use tamis::{Copies, Goal, Kind, Settings};
 
 use crate::args::Filters;
 use crate::output;
@@ -24,6 +24,10 @@ pub(crate) fn run(args: &Filters) -> Result<()> {
             json!({
                 "name": kind.name(),
                 "capabilities": super::names(*kind),
+                "copies": copies(*kind),
+                "settings": kind.settings().iter().map(|setting| {
+                    json!({ "name": setting.name, "accepts": setting.takes })
+                }).collect::<Vec<_>>(),
                 "paper": kind.paper(),
                 "bits_per_key": Map::from_iter(bits),
             })
@@ -37,13 +41,14 @@ pub(crate) fn run(args: &Filters) -> Result<()> {
         let mut row = vec![kind.to_string()];
         row.extend(bits);
         row.push(super::names(*kind).join(" "));
+        row.push(copies(*kind).to_owned());
         row.push(settings.collect::<Vec<_>>().join(" "));
         row.push(kind.paper().to_owned());
         row
     });
     let mut head = vec!["filter"];
     head.extend(RATES.map(|(_, name, _)| name));
-    head.extend(["capabilities", "settings", "paper"]);
+    head.extend(["capabilities", "copies", "settings", "paper"]);
     output::print(output::table(&head, &[1, 2, 3, 4], rows.collect()))?;
     let settings = Kind::ALL.iter().flat_map(|kind| {
         let line = |setting: &tamis::Setting| {
@@ -53,9 +58,20 @@ pub(crate) fn run(args: &Filters) -> Result<()> {
     });
     let settings: String = settings.collect();
     output::print(format_args!(
-        "\nBits per key at each false positive rate, for {KEYS} keys.\nSettings:\n{}",
+        "\nBits per key at each false positive rate, for {KEYS} keys.\n\
+         Copies of a key: `free` take no capacity, `kept` take as much as a new key, and of `few` the \
+         filter holds\nonly some, for which `--distinct` builds it.\nSettings:\n{}",
         settings.trim_end()
     ))
+}
+
+/// Returns what a kind does with repeated keys, in a word.
+fn copies(kind: Kind) -> &'static str {
+    match kind.copies() {
+        Copies::Kept => "kept",
+        Copies::Bounded => "few",
+        _ => "free",
+    }
 }
 
 fn bits(kind: Kind, fpr: f64) -> Option<f64> {

@@ -20,6 +20,7 @@ struct Scratch {
 }
 
 pub(crate) fn run(args: &Get) -> Result<bool> {
+    files::check_stdin(std::slice::from_ref(&args.filter), Some(&args.probes))?;
     let (hasher, filter) =
         files::open_for(&args.filter, !args.no_check, args.form.key_forms())?.into_parts();
     super::require(filter.kind(), Capability::Map, &args.filter)?;
@@ -58,8 +59,7 @@ fn show(args: &Get, batch: &Batch<'_>, values: &[Option<u64>], lines: &mut Vec<u
                 Some(value) => json!({ "key": key, "value": value }),
                 None => json!({ "key": key }),
             };
-            writeln!(lines, "{object}").expect("writing to a vector cannot fail");
-            return;
+            return output::push_line(lines, object);
         }
         lines.extend_from_slice(raw);
         if let Some(value) = value {
@@ -75,11 +75,10 @@ fn show(args: &Get, batch: &Batch<'_>, values: &[Option<u64>], lines: &mut Vec<u
                 let value = value.filter(|_| !line.key.is_empty());
                 if value.is_none() == args.invert {
                     any = true;
-                    let shown =
-                        if args.json { String::from_utf8_lossy(line.key) } else { "".into() };
+                    let shown = if args.json { output::json_key(line.key) } else { Value::Null };
                     // The value goes between the key and a carriage return.
                     let raw = if value.is_some() { line.key } else { line.raw };
-                    put(raw, shown.into(), value, end);
+                    put(raw, shown, value, end);
                 }
             }
         }

@@ -1,8 +1,8 @@
 //! `tamis info`: describes a filter file.
 
 use anyhow::Result;
-use serde_json::json;
-use tamis::Filter;
+use serde_json::{Map, Value, json};
+use tamis::{AnyFilter, Build, Filter, SettingValue, Shape};
 
 use crate::args::Info;
 use crate::number::{show_rate, show_size};
@@ -12,42 +12,92 @@ pub(crate) fn run(args: &Info) -> Result<()> {
     let keyed = files::open(&args.filter, true)?;
     let (filter, hash) = (keyed.filter(), keyed.hasher().id());
     let (kind, figures) = (filter.kind(), filter.figures());
-    let bits = super::bits_per_key(figures.bytes, filter.len());
+    let (keys, entries) = keys_and_entries(filter);
+    let distinct = filter.cardinality().ok();
+    let bits = super::bits_per_key(figures.bytes, keys);
     let efficiency = super::efficiency(bits, filter.fpr());
     if args.json {
+        let parameters =
+            filter.parameters().into_iter().map(|(name, value)| (name.to_owned(), number(value)));
         let mut object = json!({
             "filter": kind.name(),
-            "keys": filter.len(),
+            "keys": keys,
+            "capacity": figures.keys,
             "bytes": figures.bytes,
             "bits_per_key": bits,
             "fpr": filter.fpr(),
+            "promised_fpr": figures.fpr,
             "efficiency": efficiency,
+            "parameters": Map::from_iter(parameters),
             "hash": hash.name(),
+            "key_form": keyed.key_forms().to_string(),
             "capabilities": super::names(kind),
         });
-        if let Ok(bits) = filter.value_bits() {
-            object["value_bits"] = bits.into();
+        let optional = [
+            ("entries", entries.map(Value::from)),
+            ("distinct_keys", distinct.map(Value::from)),
+            ("value_bits", filter.value_bits().ok().map(Value::from)),
+        ];
+        for (name, value) in optional {
+            if let Some(value) = value {
+                object[name] = value;
+            }
         }
         return output::print_json([object]);
     }
-    let mut lines = vec![
-        ("filter", kind.to_string()),
-        ("keys", filter.len().to_string()),
+    let about = if entries.is_some() { "about " } else { "" };
+    let mut lines = vec![("filter", kind.to_string()), ("keys", format!("{about}{keys}"))];
+    if let Some(entries) = entries {
+        lines.push(("entries", format!("{entries} distinct fingerprints")));
+    }
+    if let Some(distinct) = distinct {
+        lines.push(("distinct keys", format!("about {distinct:.0}")));
+    }
+    let parameters = filter.parameters().into_iter();
+    let parameters: Vec<_> = parameters.map(|(name, value)| format!("{name}={value}")).collect();
+    lines.extend([
         ("capacity", figures.keys.to_string()),
         ("bytes", format!("{} ({})", figures.bytes, show_size(figures.bytes))),
         ("bits per key", bits.map_or("-".into(), |bits| format!("{bits:.2}"))),
         ("false positives", format!("{} now", show_rate(filter.fpr()))),
-        ("", format!("{} at capacity", show_rate(figures.fpr))),
+        ("", format!("{} promised, at capacity", show_rate(figures.fpr))),
         ("efficiency", efficiency.map_or("-".into(), |share| format!("{share:.3} of 1"))),
+        ("parameters", parameters.join(", ")),
         ("hash", hash.name().into()),
+        ("key form", keyed.key_forms().to_string()),
         ("capabilities", super::names(kind).join(", ")),
-    ];
-    if let Ok(distinct) = filter.cardinality() {
-        lines.insert(2, ("distinct keys", format!("about {distinct:.0}")));
-    }
+    ]);
     if let Ok(bits) = filter.value_bits() {
         lines.push(("value bits", bits.to_string()));
     }
     let lines: Vec<_> = lines.iter().map(|(name, value)| format!("{name:<17}{value}")).collect();
     output::print(lines.join("\n"))
+}
+
+/// Returns the number of keys and, for a kind that stores equal fingerprints once, the entries.
+fn keys_and_entries(filter: &AnyFilter) -> (u64, Option<u64>) {
+    let entries = filter.len();
+    match filter {
+        AnyFilter::TinySet(filter) => (keys_of(filter.shape(), entries), Some(entries)),
+        AnyFilter::HashCompaction(filter) => (keys_of(filter.shape(), entries), Some(entries)),
+        _ => (entries, None),
+    }
+}
+
+/// Estimates the keys that make this many entries. A new key is dropped with the probability of a false
+/// positive, so an entry takes `1 / (1 - fpr)` keys at the rate that the filter has by then.
+fn keys_of(shape: &impl Shape, entries: u64) -> u64 {
+    const STEPS: u64 = 64;
+    let keys = |step: u64| 1.0 / (1.0 - shape.fpr_at(entries * (2 * step + 1) / (2 * STEPS)));
+    let mean = (0..STEPS).map(keys).sum::<f64>() / STEPS as f64;
+    (entries as f64 * mean).round() as u64
+}
+
+/// Returns a parameter as JSON: numbers as numbers.
+fn number(value: SettingValue) -> Value {
+    match value {
+        SettingValue::Integer(number) => number.into(),
+        SettingValue::Real(number) => number.into(),
+        other => other.to_string().into(),
+    }
 }

@@ -20,7 +20,8 @@ pub(crate) fn run(args: &Ksat) -> Result<bool> {
     let start = Instant::now();
     // The timeout includes the time to read the formula.
     let deadline = args.timeout.and_then(|timeout| start.checked_add(timeout));
-    if let Some(path) = &args.output {
+    let output = args.output.as_ref().filter(|path| !files::is_dash(path));
+    if let Some(path) = output {
         files::check_target(path)?;
     }
     let formula = read_one(&args.formula, |name, bytes| {
@@ -48,7 +49,7 @@ pub(crate) fn run(args: &Ksat) -> Result<bool> {
     } else {
         as_lines(&outcome)
     };
-    match &args.output {
+    match output {
         Some(path) => {
             fs::write(path, text).map_err(|error| failure(path.display(), &error))?;
         }
@@ -83,7 +84,11 @@ fn literals(solution: &Solution) -> impl Iterator<Item = i64> {
 
 /// Formats the answer as SAT solvers do, in lines of less than 80 characters.
 fn as_lines(outcome: &Outcome) -> String {
-    let Outcome::Solved(solution) = outcome else { return "s UNKNOWN\n".into() };
+    let solution = match outcome {
+        Outcome::Solved(solution) => solution,
+        Outcome::GaveUp(_) => return "s UNKNOWN\n".into(),
+        Outcome::Unsatisfiable => return "s UNSATISFIABLE\n".into(),
+    };
     let mut text = String::from("s SATISFIABLE\nv");
     let mut line = 1;
     for literal in literals(solution).chain([0]) {
@@ -119,6 +124,14 @@ fn as_json(formula: &Formula, outcome: &Outcome, seconds: f64) -> serde_json::Va
             "unsatisfied": end.fewest,
             "flips": end.flips,
             "sweeps": end.sweeps,
+            "seconds": seconds,
+        }),
+        Outcome::Unsatisfiable => json!({
+            "status": "unsatisfiable",
+            "variables": variables,
+            "clauses": clauses,
+            "flips": 0,
+            "sweeps": 0,
             "seconds": seconds,
         }),
     }

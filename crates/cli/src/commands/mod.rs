@@ -29,6 +29,7 @@ use tamis::{Capability, Kind};
 
 use crate::entries::Found;
 use crate::errors::failure;
+use crate::files;
 
 /// Returns the bits per key, or `None` without keys.
 fn bits_per_key(bytes: u64, keys: u64) -> Option<f64> {
@@ -40,12 +41,21 @@ fn efficiency(bits: Option<f64>, fpr: f64) -> Option<f64> {
     bits.filter(|_| fpr > 0.0).map(|bits| -fpr.log2() / bits)
 }
 
+/// Returns what a message says about repeated keys that were dropped.
+fn dropped(keys: u64) -> String {
+    match keys {
+        0 => String::new(),
+        1 => ", dropped 1 duplicate".into(),
+        _ => format!(", dropped {keys} duplicates"),
+    }
+}
+
 /// Checks that the kind of the filter in `path` has a capability.
 fn require(kind: Kind, capability: Capability, path: &Path) -> Result<()> {
     if kind.can(capability) {
         return Ok(());
     }
-    Err(failure(path.display(), &tamis::Error::Unsupported { kind, capability }))
+    Err(failure(files::name(path), &tamis::Error::Unsupported { kind, capability }))
 }
 
 /// Returns the names of a kind's capabilities.

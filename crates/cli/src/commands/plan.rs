@@ -2,21 +2,22 @@
 
 use anyhow::{Result, bail};
 use serde_json::json;
-use tamis::plan::{GROWN_KEYS, recommend, recommend_unknown, survey_unknown};
-use tamis::{Advice, Capability, Goal, Kind, Merit, Settings};
+use tamis::plan::{GROWN_KEYS, recommend, recommend_distinct, recommend_unknown, survey_unknown};
+use tamis::{Advice, Capability, Error, Goal, Kind, Merit, Settings};
 
-use crate::args::{Need, Plan};
+use crate::args::Plan;
 use crate::number::{show_rate, show_size};
 use crate::output;
 
 pub(crate) fn run(args: &Plan) -> Result<()> {
-    let needs = capabilities(&args.needs);
+    let needs = &args.needs[..];
+    let rank = |goal| rank(goal, needs, args.distinct);
     let ranked = match (args.keys, args.fpr, args.bytes) {
-        (Some(keys), None, None) => rank(Goal::KeysFpr { keys, fpr: 0.01 }, &needs)?,
-        (Some(keys), Some(fpr), None) => rank(Goal::KeysFpr { keys, fpr }, &needs)?,
-        (Some(keys), None, Some(bytes)) => rank(Goal::KeysBytes { keys, bytes }, &needs)?,
-        (None, Some(fpr), Some(bytes)) => rank(Goal::BytesFpr { bytes, fpr }, &needs)?,
-        (None, fpr, None) => unknown(fpr.unwrap_or(0.01), &needs)?,
+        (Some(keys), None, None) => rank(Goal::KeysFpr { keys, fpr: 0.01 })?,
+        (Some(keys), Some(fpr), None) => rank(Goal::KeysFpr { keys, fpr })?,
+        (Some(keys), None, Some(bytes)) => rank(Goal::KeysBytes { keys, bytes })?,
+        (None, Some(fpr), Some(bytes)) => rank(Goal::BytesFpr { bytes, fpr })?,
+        (None, fpr, None) => unknown(fpr.unwrap_or(0.01), needs)?,
         _ => bail!("expected two of --keys, --fpr and --bytes, or --keys alone for a rate of 1 %"),
     };
     if args.json {
@@ -27,6 +28,7 @@ pub(crate) fn run(args: &Plan) -> Result<()> {
                 "fpr": advice.figures.fpr,
                 "bytes": advice.figures.bytes,
                 "bits_per_key": advice.figures.bits_per_key(),
+                "capabilities": super::names(advice.kind),
                 "reason": reason(advice, args.keys.or(args.bytes)),
             })
         }));
@@ -39,17 +41,24 @@ pub(crate) fn run(args: &Plan) -> Result<()> {
             show_rate(figures.fpr),
             show_size(figures.bytes),
             format!("{:.2}", figures.bits_per_key()),
+            abilities(advice.kind),
             reason(advice, args.keys.or(args.bytes)),
         ]
     });
-    let head = ["filter", "keys", "fpr", "size", "bits/key", "why"];
+    let head = ["filter", "keys", "fpr", "size", "bits/key", "can", "why"];
     let mut text = output::table(&head, &[1, 2, 3, 4], rows.collect());
-    for need in capabilities(&args.needs) {
+    for need in args.needs.iter().copied() {
         if let Some(advice) = survey_advice(need, &ranked) {
             text += &format!("\n\n{advice}");
         }
     }
     output::print(text)
+}
+
+/// Returns the capabilities of a kind for the table. Static kinds say that they cannot insert.
+fn abilities(kind: Kind) -> String {
+    let names = super::names(kind).join(" ");
+    if kind.can(Capability::Static) { names.replace("static", "static (no insert)") } else { names }
 }
 
 /// Returns the merits of a kind and its figures, in words. Without a size the keys are unknown, and the
@@ -115,7 +124,7 @@ fn survey_advice(need: Capability, ranked: &[Advice]) -> Option<String> {
 /// Ranks the kinds for an unknown number of keys: those that grow, and the survey's choice.
 fn unknown(fpr: f64, needs: &[Capability]) -> Result<Vec<Advice>> {
     let mut ranked = recommend_unknown(fpr, needs).or_else(|_| {
-        rank(Goal::KeysFpr { keys: 1000, fpr }, &[needs, &[Capability::Grow]].concat())
+        rank(Goal::KeysFpr { keys: 1000, fpr }, &[needs, &[Capability::Grow]].concat(), false)
     })?;
     if needs.iter().all(|need| Kind::BloomG.can(*need)) {
         ranked.push(survey_unknown(fpr)?);
@@ -123,29 +132,39 @@ fn unknown(fpr: f64, needs: &[Capability]) -> Result<Vec<Advice>> {
     Ok(ranked)
 }
 
-/// Returns the capabilities; `static` requires none.
-pub(crate) fn capabilities(needs: &[Need]) -> Vec<Capability> {
-    needs.iter().filter_map(|need| need.0).collect()
-}
-
 /// Returns the recommended kind.
-pub(crate) fn pick(goal: Goal, needs: &[Capability]) -> Result<Kind> {
-    Ok(rank(goal, needs)?[0].kind)
+pub(crate) fn pick(goal: Goal, needs: &[Capability], distinct: bool) -> Result<Kind> {
+    Ok(rank(goal, needs, distinct)?[0].kind)
 }
 
-/// Returns the library's ranking, or an error that says for each kind why it does not qualify.
-fn rank(goal: Goal, needs: &[Capability]) -> Result<Vec<Advice>> {
-    if let Ok(ranked) = recommend(goal, needs) {
+/// Returns the library's ranking, or an error that says why no kind qualifies: each reason once.
+fn rank(goal: Goal, needs: &[Capability], distinct: bool) -> Result<Vec<Advice>> {
+    let ranked = if distinct { recommend_distinct(goal, needs) } else { recommend(goal, needs) };
+    if let Ok(ranked) = ranked {
         return Ok(ranked);
     }
-    let refusals = Kind::ALL.iter().filter_map(|kind| {
-        let lacks: Vec<_> =
-            needs.iter().filter(|need| !kind.can(**need)).map(|need| need.name()).collect();
-        if !lacks.is_empty() {
-            return Some(format!("{kind} lacks {}", lacks.join(", ")));
+    let able = Kind::ALL.iter().filter(|kind| needs.iter().all(|need| kind.can(*need)));
+    let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
+    for kind in able {
+        let Err(error) = kind.plan(goal, &Settings::default()) else { continue };
+        let reason = match error {
+            Error::Infeasible { why } => why.to_owned(),
+            error => error.to_string(),
+        };
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, kinds)) => kinds.push(kind.name()),
+            None => reasons.push((reason, vec![kind.name()])),
         }
-        let error = kind.plan(goal, &Settings::default()).err()?;
-        Some(format!("{kind}: {error}"))
-    });
-    bail!("no kind of filter qualifies: {}", refusals.collect::<Vec<_>>().join("; "))
+    }
+    match &reasons[..] {
+        [] => {
+            let needs: Vec<_> = needs.iter().map(|need| need.name()).collect();
+            bail!("no kind of filter has all these capabilities: {}", needs.join(", "))
+        }
+        [(reason, _)] => bail!("no kind of filter qualifies: {reason}"),
+        _ => {
+            let reasons = reasons.iter().map(|(why, kinds)| format!("{}: {why}", kinds.join(", ")));
+            bail!("no kind of filter qualifies: {}", reasons.collect::<Vec<_>>().join("; "))
+        }
+    }
 }

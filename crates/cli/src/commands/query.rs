@@ -1,9 +1,9 @@
 //! `tamis query`: prints the lines that the filter accepts, or those that it rejects.
 
-use std::io::Write;
 use std::process::exit;
 
 use anyhow::Result;
+use serde_json::{Value, json};
 use tamis::{Filter, KeyHash};
 
 use crate::args::Query;
@@ -20,6 +20,7 @@ struct Scratch {
 }
 
 pub(crate) fn run(args: &Query) -> Result<bool> {
+    files::check_stdin(std::slice::from_ref(&args.filter), Some(&args.probes))?;
     let filter = files::open_for(&args.filter, !args.no_check, args.form.key_forms())?;
     let probes = Keys::open(&args.probes, args.form.separator(), false)?;
     let bar = progress::bar_beside_output("querying", &probes);
@@ -31,8 +32,8 @@ pub(crate) fn run(args: &Query) -> Result<bool> {
         scratch.answers.resize(scratch.hashes.len(), false);
         filter.contains_batch(&scratch.hashes, &mut scratch.answers);
         let quiet = args.count || args.quiet;
-        let count =
-            collect(batch, args.invert, &scratch.answers, (!quiet).then_some(&mut scratch.found));
+        let Scratch { answers, found, .. } = &mut scratch;
+        let count = collect(args, batch, answers, (!quiet).then_some(found));
         bar.inc(batch.read_bytes());
         (count, scratch)
     };
@@ -52,36 +53,48 @@ pub(crate) fn run(args: &Query) -> Result<bool> {
     });
     bar.finish_and_clear();
     outcome?;
-    if args.count {
-        output::print(total)?;
+    match (args.count, args.json) {
+        (true, true) => output::print_json([json!({ "count": total })])?,
+        (true, false) => output::print(total)?,
+        _ => {}
     }
     Ok(total > 0)
 }
 
 /// Counts the selected lines, and appends them to `found` if it is given.
 fn collect(
+    args: &Query,
     batch: &Batch<'_>,
-    invert: bool,
     answers: &[bool],
     mut found: Option<&mut Vec<u8>>,
 ) -> u64 {
     let mut count = 0;
+    let object = |key: Value, maybe: bool| json!({ "key": key, "maybe": maybe });
     let Some(end) = batch.separator().byte() else {
-        for (word, _) in batch.words().zip(answers).filter(|(_, yes)| **yes != invert) {
+        for (word, yes) in batch.words().zip(answers).filter(|(_, yes)| **yes != args.invert) {
             count += 1;
-            if let Some(found) = &mut found {
-                writeln!(found, "{word}").expect("writing to a vector cannot fail");
+            match &mut found {
+                Some(found) if args.json => output::push_line(found, object(word.into(), *yes)),
+                Some(found) => output::push_line(found, word),
+                None => {}
             }
         }
         return count;
     };
     for (line, yes) in batch.lines().zip(answers) {
         // A line without a key is never a member.
-        if (*yes && !line.key.is_empty()) != invert {
+        let maybe = *yes && !line.key.is_empty();
+        if maybe != args.invert {
             count += 1;
-            if let Some(found) = &mut found {
-                found.extend_from_slice(line.raw);
-                found.push(end);
+            match &mut found {
+                Some(found) if args.json => {
+                    output::push_line(found, object(output::json_key(line.key), maybe));
+                }
+                Some(found) => {
+                    found.extend_from_slice(line.raw);
+                    found.push(end);
+                }
+                None => {}
             }
         }
     }

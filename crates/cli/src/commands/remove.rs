@@ -1,6 +1,7 @@
 //! `tamis remove`: removes keys from a filter.
 
 use anyhow::Result;
+use serde_json::json;
 use tamis::{Capability, Filter};
 
 use crate::args::Remove;
@@ -11,8 +12,8 @@ use crate::{files, output, progress};
 
 pub(crate) fn run(args: &Remove) -> Result<bool> {
     let args = &args.change;
-    files::check_target(args.target())?;
-    let mut keyed = files::open_to_change_for(&args.filter, args.form.key_forms())?;
+    args.check()?;
+    let mut keyed = files::open_within(&args.filter, args.form.key_forms(), args.max_memory)?;
     let hasher = *keyed.hasher();
     let filter = keyed.filter_mut();
     super::require(filter.kind(), Capability::Remove, &args.filter)?;
@@ -25,17 +26,20 @@ pub(crate) fn run(args: &Remove) -> Result<bool> {
             match filter.remove(*key) {
                 Ok(true) => removed += 1,
                 Ok(false) => absent += 1,
-                Err(error) => return Err(failure(args.filter.display(), &error)),
+                Err(error) => return Err(failure(files::name(&args.filter), &error)),
             }
         }
         Ok(())
     })?;
     let now = filter.len();
     files::save(&keyed, args.target())?;
-    if !args.quiet {
+    if args.json {
+        let object = json!({ "removed": removed, "absent": absent, "keys": now });
+        output::print_json([object])?;
+    } else if !args.quiet {
         output::message(format_args!(
             "{}: removed {removed} keys, {absent} were absent, {now} in total",
-            args.target().display()
+            files::target_name(args.target())
         ));
     }
     Ok(removed > 0)

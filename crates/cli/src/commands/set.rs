@@ -1,6 +1,7 @@
 //! `tamis set`: changes the values of keys.
 
 use anyhow::{Result, bail};
+use serde_json::json;
 use tamis::{Capability, Error, KeyHash};
 
 use crate::args::Set;
@@ -13,8 +14,8 @@ use crate::{files, output, progress};
 pub(crate) fn run(args: &Set) -> Result<()> {
     let args = &args.change;
     args.form.require_lines()?;
-    files::check_target(args.target())?;
-    let mut keyed = files::open_to_change_for(&args.filter, args.form.key_forms())?;
+    args.check()?;
+    let mut keyed = files::open_within(&args.filter, args.form.key_forms(), args.max_memory)?;
     let hasher = *keyed.hasher();
     let filter = keyed.filter_mut();
     super::require(filter.kind(), Capability::Map, &args.filter)?;
@@ -37,12 +38,12 @@ pub(crate) fn run(args: &Set) -> Result<()> {
                 Ok(Some(_)) => set += 1,
                 Ok(None) => bail!(
                     "{name}:{line}: the key is not in {}; nothing was saved",
-                    args.filter.display()
+                    files::name(&args.filter)
                 ),
                 Err(error @ Error::Value { .. }) => {
                     return Err(failure(format_args!("{name}:{line}"), &error));
                 }
-                Err(error) => return Err(failure(args.filter.display(), &error)),
+                Err(error) => return Err(failure(files::name(&args.filter), &error)),
             }
         }
         pool.give(run);
@@ -50,8 +51,10 @@ pub(crate) fn run(args: &Set) -> Result<()> {
     })?;
     bar.finish_and_clear();
     files::save(&keyed, args.target())?;
-    if !args.quiet {
-        output::message(format_args!("{}: set {set} values", args.target().display()));
+    if args.json {
+        output::print_json([json!({ "set": set })])?;
+    } else if !args.quiet {
+        output::message(format_args!("{}: set {set} values", files::target_name(args.target())));
     }
     Ok(())
 }

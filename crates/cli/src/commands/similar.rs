@@ -8,9 +8,10 @@ use crate::errors::failure;
 use crate::{files, output};
 
 pub(crate) fn run(args: &Similar) -> Result<()> {
+    files::check_stdin(&args.filters, None)?;
     let open = |path| files::open(path, true);
     let filters = args.filters.iter().map(|path| open(path)).collect::<Result<Vec<_>>>()?;
-    let names: Vec<String> = args.filters.iter().map(|path| path.display().to_string()).collect();
+    let names: Vec<String> = args.filters.iter().map(|path| files::name(path)).collect();
     let similarity = |a: usize, b: usize| {
         filters[a].similarity(&filters[b]).map_err(|error| match error {
             tamis::Error::Mismatch { what } => {

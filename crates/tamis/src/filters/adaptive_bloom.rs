@@ -188,6 +188,10 @@ impl Shape for AdaptiveBloomShape {
         self.keys
     }
 
+    fn parameters(&self) -> crate::settings::Parameters {
+        [("levels", (self.depth as u64).into()), ("repairs", self.repairs.into())].into()
+    }
+
     fn figures(&self) -> Figures {
         Figures {
             keys: self.keys,

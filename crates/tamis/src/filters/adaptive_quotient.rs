@@ -104,6 +104,10 @@ impl Shape for AdaptiveQuotientShape {
         self.keys
     }
 
+    fn parameters(&self) -> crate::settings::Parameters {
+        self.table.parameters()
+    }
+
     fn figures(&self) -> Figures {
         let table = self.table.figures();
         Figures {

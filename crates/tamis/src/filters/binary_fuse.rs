@@ -124,6 +124,18 @@ impl Shape for BinaryFuseShape {
         self.keys
     }
 
+    fn parameters(&self) -> crate::settings::Parameters {
+        let arity = if matches!(self.arity, Arity::Three(_)) { 3u32 } else { 4 };
+        [
+            ("f", self.layout.width.into()),
+            ("arity", arity.into()),
+            ("shards", (1u64 << self.layout.shard_bits).into()),
+            ("cells", self.layout.cells.into()),
+            ("segment", self.segment.into()),
+        ]
+        .into()
+    }
+
     fn figures(&self) -> Figures {
         Figures {
             keys: self.keys,

@@ -152,6 +152,10 @@ impl Shape for BloomShape {
         Self::new(bits, probes, keys)
     }
 
+    fn parameters(&self) -> crate::settings::Parameters {
+        [("m", self.bits.into()), ("k", self.probes.into())].into()
+    }
+
     fn figures(&self) -> Figures {
         Figures {
             keys: self.keys,

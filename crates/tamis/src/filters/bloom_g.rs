@@ -347,6 +347,16 @@ impl Shape for BloomGShape {
         self.keys
     }
 
+    fn parameters(&self) -> crate::settings::Parameters {
+        [
+            ("l", self.places.into()),
+            ("w", self.width.into()),
+            ("g", self.groups.into()),
+            ("k", (self.groups * self.each + self.extra).into()),
+        ]
+        .into()
+    }
+
     fn figures(&self) -> Figures {
         Figures {
             keys: self.keys,

@@ -164,6 +164,10 @@ impl Shape for BloomierShape {
         self.keys
     }
 
+    fn parameters(&self) -> crate::settings::Parameters {
+        [("check", self.cell.check.into()), ("value_bits", self.cell.value_bits.into())].into()
+    }
+
     fn figures(&self) -> Figures {
         Figures {
             keys: self.keys,

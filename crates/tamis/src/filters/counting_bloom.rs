@@ -138,6 +138,11 @@ impl Shape for CountingBloomShape {
         Self::new(counters, probes, width as u32, keys)
     }
 
+    fn parameters(&self) -> crate::settings::Parameters {
+        [("m", self.0.counters.into()), ("k", self.0.probes.into()), ("c", self.0.width.into())]
+            .into()
+    }
+
     fn figures(&self) -> Figures {
         Figures {
             keys: self.0.keys,

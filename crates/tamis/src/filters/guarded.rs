@@ -163,6 +163,10 @@ impl Shape for GuardedShape {
         self.keys
     }
 
+    fn parameters(&self) -> crate::settings::Parameters {
+        [("f", self.first.layout.width.into()), ("denied", self.denied.into())].into()
+    }
+
     fn figures(&self) -> Figures {
         Figures {
             keys: self.keys,

@@ -136,6 +136,10 @@ impl Shape for HashCompactionShape {
             .ok_or(Error::Infeasible { why: "the rate needs fingerprints of more than 64 bits" })
     }
 
+    fn parameters(&self) -> crate::settings::Parameters {
+        [("slots", self.slots.into()), ("f", self.width.into())].into()
+    }
+
     fn figures(&self) -> Figures {
         // A few keys share a fingerprint, so this is the probability that a non-member shares one
         // with any key.

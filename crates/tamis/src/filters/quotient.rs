@@ -30,7 +30,8 @@
 //! bit from the remainder. None of this needs the keys.
 //!
 //! The load is at most 0.9: a search reads about load / (1 - load)^2 slots, 90 at 0.9 and 380 at
-//! 0.95. Removing a false positive removes the member with the same fingerprint.
+//! 0.95. Removing a false positive removes the member with the same fingerprint. Copies of a key are
+//! adjacent and a search reads all of them, so the filter takes 1000; then it returns [`Full`].
 //!
 //! This is the plain form, and [`counting_quotient`](super::counting_quotient) is tested against it.
 //! That one is smaller and faster, counts copies and takes any number of slots.
@@ -57,6 +58,8 @@ use crate::traits::{Build, Filter, Insert, Merge, Persist, Remove};
 const TABLE: Name = Name::new("table");
 const MAX_QUOTIENT: u32 = 49;
 const MAX_REMAINDER: u32 = 60;
+/// The copies of a fingerprint that insertions accept. A search reads all of them.
+const MAX_COPIES: u64 = 1000;
 /// Slots past the last bucket. The run that ends there is like the queue of a server that handles one
 /// entry per slot while 0.9 arrive: it is longer than d with probability e^(-0.2 d), or e^(-0.1 d) if
 /// every key is inserted twice.
@@ -149,6 +152,10 @@ impl Shape for QuotientShape {
             .map(|remainder| Self { quotient, remainder, keys })
             .find(|shape| shape.fpr_at(keys) <= fpr)
             .ok_or(Error::Infeasible { why: "the rate needs fingerprints of more than 64 bits" })
+    }
+
+    fn parameters(&self) -> crate::settings::Parameters {
+        [("q", self.quotient.into()), ("r", self.remainder.into())].into()
     }
 
     fn figures(&self) -> Figures {
@@ -320,6 +327,16 @@ impl Quotient {
         run.contains(&at) && at < self.shape.slots() && self.remainder(at) == remainder
     }
 
+    /// Returns whether the entry at `at` is the first of [`MAX_COPIES`] with this remainder in its run.
+    fn has_all_copies(&self, at: u64, remainder: u64) -> bool {
+        let last = at + MAX_COPIES - 1;
+        let same = |slot| self.remainder(slot) == remainder;
+        last < self.shape.slots()
+            && same(at)
+            && same(last)
+            && (at + 1..=last).all(|slot| self.is(slot, CONTINUATION))
+    }
+
     fn prefetch(&self, key: KeyHash) {
         let (bucket, _) = self.shape.split(self.shape.fingerprint(key));
         prefetch(&self.table, (bucket * u64::from(self.shape.width()) / 64) as usize);
@@ -364,6 +381,9 @@ impl Build for Quotient {
         let fingerprints =
             collect_sorted(options, shape.keys, keys, bits, |key| shape.fingerprint(key))?;
         let len = fingerprints.len() as u64;
+        if fingerprints.windows(MAX_COPIES as usize + 1).any(|run| run.first() == run.last()) {
+            return Err(Full::NONE.into());
+        }
         Self::from_sorted(&shape, fingerprints.into_iter(), || options.check(0, len))
     }
 }
@@ -382,6 +402,10 @@ fn merge_sorted(
 }
 
 impl Insert for Quotient {
+    /// Inserts a key.
+    ///
+    /// # Errors
+    /// [`Full`] at the capacity, and for the 1001st copy of a key.
     fn insert(&mut self, key: KeyHash) -> Result<(), Full> {
         let (bucket, remainder) = self.shape.split(self.shape.fingerprint(key));
         let new_run = !self.is(bucket, OCCUPIED);
@@ -392,6 +416,9 @@ impl Insert for Quotient {
             let (run, at) = self.find(bucket, remainder);
             (run.start, at)
         };
+        if !new_run && self.has_all_copies(at, remainder) {
+            return Err(Full::NONE);
+        }
         let gap = (at..self.shape.slots()).find(|slot| self.is_empty(*slot)).ok_or(Full::NONE)?;
         // Only in a hostile file a run starts before its bucket.
         if self.len >= self.shape.keys || at < bucket {
@@ -503,6 +530,8 @@ impl Persist for Quotient {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hash::{HashId, Key, KeyHasher};
+    use crate::shape::{Goal, solve};
     use std::collections::BTreeMap;
     use tamis_bits::range::mix;
 
@@ -635,5 +664,25 @@ mod tests {
         (filter.shape.keys, filter.len) = (56, 56);
         let error = filter.validate().unwrap_err();
         assert!(error.to_string().contains("not in its place"), "{error}");
+    }
+
+    /// The 1001st copy of a key is refused, however large the table, and other keys still fit.
+    #[test]
+    fn a_thousand_copies() {
+        let shape: QuotientShape =
+            solve(Goal::KeysFpr { keys: 5000, fpr: 0.001 }, &Settings::default()).unwrap();
+        let hasher = KeyHasher::new(HashId::Fast, [1, 2]);
+        let keys: Vec<KeyHash> = (0..100u64).map(|key| key.hash_with(&hasher)).collect();
+        let copies = |count: u64| vec![keys[7]; count as usize];
+        let mut filter = Quotient::build(shape.clone(), &keys[..]).unwrap();
+        filter.insert_batch(&copies(MAX_COPIES - 1)).unwrap();
+        assert_eq!(filter.insert(keys[7]), Err(Full::NONE));
+        assert_eq!(filter.insert_batch(&keys[..8]), Err(Full { inserted: 7 }));
+        assert!((0..MAX_COPIES).all(|_| filter.remove(keys[7])) && !filter.remove(keys[7]));
+        filter.validate().unwrap();
+        let built = Quotient::build(shape.clone(), &copies(MAX_COPIES)[..]).unwrap();
+        assert_eq!(built.len(), MAX_COPIES);
+        let refused = Quotient::build(shape, &copies(MAX_COPIES + 1)[..]);
+        assert!(matches!(refused, Err(Error::Full { .. })), "{refused:?}");
     }
 }

@@ -113,6 +113,16 @@ impl Shape for RemovableSpectralBloomShape {
         Ok(Self { array, buckets })
     }
 
+    fn parameters(&self) -> crate::settings::Parameters {
+        [
+            ("m", self.array.counters.into()),
+            ("k", self.array.probes.into()),
+            ("c", self.array.width.into()),
+            ("buckets", self.buckets.into()),
+        ]
+        .into()
+    }
+
     fn figures(&self) -> Figures {
         let words = [self.array.words(), self.digest_words(), self.count_words()];
         Figures {

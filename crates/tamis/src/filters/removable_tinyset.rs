@@ -87,6 +87,10 @@ impl Shape for RemovableTinySetShape {
         Grid::fit(keys, fpr, settings, |grid| rate(grid, keys)).map(Self)
     }
 
+    fn parameters(&self) -> crate::settings::Parameters {
+        [("blocks", self.0.blocks.into()), ("block", (64 * self.0.width as u64).into())].into()
+    }
+
     fn figures(&self) -> Figures {
         Figures {
             keys: self.0.keys,

@@ -154,6 +154,10 @@ impl Shape for ScalableBloomShape {
             .with_growth(growth.unwrap_or(DEFAULT_GROWTH))
     }
 
+    fn parameters(&self) -> crate::settings::Parameters {
+        [("tightening", self.tightening.into()), ("growth", self.growth.into())].into()
+    }
+
     /// Returns the figures of the first stage.
     fn figures(&self) -> Figures {
         self.figures_at(self.keys)

@@ -244,6 +244,11 @@ impl Shape for SpectralBloomShape {
         Ok(Self(CounterArray { keys, ..array }))
     }
 
+    fn parameters(&self) -> crate::settings::Parameters {
+        [("m", self.0.counters.into()), ("k", self.0.probes.into()), ("c", self.0.width.into())]
+            .into()
+    }
+
     fn figures(&self) -> Figures {
         Figures {
             keys: self.0.keys,

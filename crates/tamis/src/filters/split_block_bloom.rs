@@ -142,6 +142,10 @@ impl Shape for SplitBlockBloomShape {
         Self::new(most * 2, keys)
     }
 
+    fn parameters(&self) -> crate::settings::Parameters {
+        [("blocks", self.blocks.into())].into()
+    }
+
     fn figures(&self) -> Figures {
         Figures {
             keys: self.keys,

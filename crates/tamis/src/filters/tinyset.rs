@@ -186,6 +186,10 @@ impl Shape for TinySetShape {
         Grid::fit(keys, fpr, settings, rate).map(Self)
     }
 
+    fn parameters(&self) -> crate::settings::Parameters {
+        [("blocks", self.0.blocks.into()), ("block", (64 * self.0.width as u64).into())].into()
+    }
+
     fn figures(&self) -> Figures {
         let Self(grid) = self;
         Figures {

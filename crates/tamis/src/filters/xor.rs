@@ -119,6 +119,15 @@ impl Shape for XorShape {
         self.keys
     }
 
+    fn parameters(&self) -> crate::settings::Parameters {
+        [
+            ("f", self.layout.width.into()),
+            ("shards", (1u64 << self.layout.shard_bits).into()),
+            ("cells", self.layout.cells.into()),
+        ]
+        .into()
+    }
+
     fn figures(&self) -> Figures {
         Figures {
             keys: self.keys,

@@ -7,11 +7,12 @@ use anyhow::{Result, anyhow, bail};
 use indicatif::ProgressBar;
 use tamis::{AnyFilter, Capability, Error, Kind};
 
-use super::{Pass, changed, hasher, kind_with, save, sizing};
+use super::{Pass, Read, changed, hasher, kind_with, save, sizing};
 use crate::args::Build;
+use crate::duplicates::hash_of;
 use crate::entries::find;
 use crate::hashing::Tally;
-use crate::input::{Keys, Separator};
+use crate::input::Keys;
 use crate::output;
 
 pub(super) fn build(args: &Build) -> Result<()> {
@@ -34,7 +35,8 @@ pub(super) fn build(args: &Build) -> Result<()> {
         members.verify(&filter, tally)?;
     }
     none_passes(&strangers, &filter, refused)?;
-    save(args, hasher, filter, tally.keys, Some(refused.keys), start)?;
+    let read = Read::of_static(&filter, tally.keys, Some(refused.keys));
+    save(args, hasher, filter, read, start)?;
     if !args.quiet && !args.json {
         output::message(format_args!("{} denied keys, none of which passes", refused.keys));
     }
@@ -74,13 +76,8 @@ fn solve(
 
 /// Where the key is that is in both lists.
 fn conflict(members: &Pass<'_>, strangers: &Pass<'_>, digest: u64) -> Result<anyhow::Error> {
-    let wanted = |line: &[u8]| {
-        let hash = match (members.args.form.separator(), line.as_array()) {
-            (Separator::U64, Some(word)) => members.hasher.int(u64::from_le_bytes(*word)),
-            _ => members.hasher.bytes(line),
-        };
-        hash.hi == digest
-    };
+    let separator = members.args.form.separator();
+    let wanted = |line: &[u8]| hash_of(separator, members.hasher, line).hi == digest;
     let threads = members.args.form.threads();
     let (member, stranger) =
         (find(members.keys, threads, wanted)?, find(strangers.keys, threads, wanted)?);

@@ -15,14 +15,16 @@ use tamis::{
 };
 
 use crate::args::Build;
+use crate::duplicates::{Distinct, DistinctRuns, Inserted};
 use crate::errors::failure;
-use crate::hashing::{Pool, Runs, Tally, hash_keys};
+use crate::hashing::{Pool, Runs, Tally, each_run, hash_keys};
 use crate::input::{Batch, Keys, Separator};
 use crate::number::{show_rate, show_size, show_speed};
 use crate::{files, memory, output, progress};
 
 pub(crate) fn run(args: &Build) -> Result<()> {
     check_flags(args)?;
+    files::check_json(&args.output, args.json)?;
     files::check_target(&args.output)?;
     if args.values {
         return values::build(args);
@@ -39,16 +41,39 @@ pub(crate) fn run(args: &Build) -> Result<()> {
     let keys = Keys::open(&args.keys_from, args.form.separator(), !once)?;
     let hasher = hasher(args)?;
     let pass = Pass { args, keys: &keys, hasher: &hasher };
-    let counted = if counts { Some(count_keys(args, &keys)?) } else { None };
+    let counted = if counts { Some(pass.count()?) } else { None };
     let kind = choose(args, args.keys.or(counted).unwrap_or(FIRST_KEYS))?;
-    let (filter, tally) = pass.build(kind, &sizing(args, kind, counted))?;
-    if counted.is_some_and(|counted| counted != tally.keys) {
+    let Built { filter, tally, duplicates } =
+        pass.build(kind, &sizing(args, kind, counted), once)?;
+    if counted.is_some_and(|counted| counted != tally.keys - duplicates.unwrap_or(0)) {
         return Err(changed());
     }
     if !args.no_verify && !kind.can(Capability::Static) {
         pass.verify(&filter, tally)?;
     }
-    save(args, hasher, filter, tally.keys, None, start)
+    save(args, hasher, filter, Read { keys: tally.keys, duplicates, denied: None }, start)
+}
+
+/// A filter of all keys.
+struct Built {
+    filter: AnyFilter,
+    tally: Tally,
+    /// The repeated keys that were dropped, if they were.
+    duplicates: Option<u64>,
+}
+
+/// What was read for a filter.
+struct Read {
+    keys: u64,
+    duplicates: Option<u64>,
+    denied: Option<u64>,
+}
+
+impl Read {
+    /// Describes the keys of a static filter, which has dropped the repeated ones.
+    fn of_static(filter: &AnyFilter, keys: u64, denied: Option<u64>) -> Self {
+        Self { keys, duplicates: Some(keys - filter.len()), denied }
+    }
 }
 
 /// Saves the filter with the form of its keys, and reports it.
@@ -56,13 +81,12 @@ fn save(
     args: &Build,
     hasher: KeyHasher,
     filter: AnyFilter,
-    keys: u64,
-    denied: Option<u64>,
+    read: Read,
     start: Instant,
 ) -> Result<()> {
     let filter = Keyed::new(hasher, filter).with_key_forms(args.form.key_forms());
     files::save(&filter, &args.output)?;
-    report(args, filter.filter(), keys, denied, start.elapsed().as_secs_f64())
+    report(args, filter.filter(), &read, start.elapsed().as_secs_f64())
 }
 
 /// Returns the settings that have flags of their own.
@@ -97,24 +121,6 @@ fn changed() -> anyhow::Error {
     anyhow!("the keys changed while they were being read; nothing was saved")
 }
 
-fn count_keys(args: &Build, keys: &Keys) -> Result<u64> {
-    let bar = progress::bar("counting", keys, args.quiet);
-    let count = |batch: &Batch<'_>| {
-        bar.inc(batch.read_bytes());
-        match batch.separator() {
-            Separator::U64 => batch.words().count() as u64,
-            _ => batch.keys().count() as u64,
-        }
-    };
-    let mut total = 0;
-    keys.each_batch(args.form.threads(), count, |count| {
-        total += count;
-        Ok(())
-    })?;
-    bar.finish_and_clear();
-    Ok(total)
-}
-
 /// Returns the size that the flags state, without a capacity.
 fn size(args: &Build) -> Sizing {
     let sizing = match (args.bits_per_key, args.bytes) {
@@ -146,9 +152,9 @@ fn choose(args: &Build, keys: u64) -> Result<Kind> {
         Some(kind) => Ok(kind),
         // A capacity beyond the keys at hand is useful only to a kind that inserts.
         None if args.needs.is_empty() && args.keys.is_some() => {
-            super::plan::pick(goal, &[Capability::Insert])
+            super::plan::pick(goal, &[Capability::Insert], args.distinct)
         }
-        None => super::plan::pick(goal, &super::plan::capabilities(&args.needs)),
+        None => super::plan::pick(goal, &args.needs, args.distinct),
     }
 }
 
@@ -178,21 +184,80 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// Builds a set.
-    fn build(&self, kind: Kind, sizing: &Sizing) -> Result<(AnyFilter, Tally)> {
+    /// Counts the keys; with --distinct, each once.
+    fn count(&self) -> Result<u64> {
+        let (args, keys) = (self.args, self.keys);
+        let bar = progress::bar("counting", keys, args.quiet);
+        if args.distinct {
+            let (mut distinct, mut new) = (Distinct::new(args.max_memory), Vec::new());
+            each_run(keys, args.form.threads(), self.hasher, &bar, |hashes| {
+                new.clear();
+                distinct.take_new(hashes, &mut new)
+            })?;
+            return Ok(distinct.len());
+        }
+        let count = |batch: &Batch<'_>| {
+            bar.inc(batch.read_bytes());
+            match batch.separator() {
+                Separator::U64 => batch.words().count() as u64,
+                _ => batch.keys().count() as u64,
+            }
+        };
+        let mut total = 0;
+        keys.each_batch(args.form.threads(), count, |count| {
+            total += count;
+            Ok(())
+        })?;
+        bar.finish_and_clear();
+        Ok(total)
+    }
+
+    /// Builds a set. If the keys can be read only `once`, the error for a key that occurs too often does
+    /// not name it.
+    fn build(&self, kind: Kind, sizing: &Sizing, once: bool) -> Result<Built> {
         if let (false, Some(capacity)) = (kind.can(Capability::Static), sizing.given_capacity()) {
             let figures = kind.plan(sizing.goal(capacity), sizing.get_settings())?;
             memory::check_memory(figures.bytes, self.args.max_memory)?;
         }
+        let mut distinct = Distinct::new(self.args.max_memory);
+        let drops = self.args.distinct && !kind.can(Capability::Static);
         let build = |options: &BuildOptions<'_>, bar: &ProgressBar| {
-            self.hash_into(bar, |keys| kind.build(sizing, keys, options))
+            self.hash_into(bar, |keys| match drops {
+                true => kind.build(sizing, &mut DistinctRuns::new(keys, &mut distinct), options),
+                false => kind.build(sizing, keys, options),
+            })
         };
-        self.with_options(kind, build, |error| match (error, self.args.keys) {
+        let explain = |error| match (error, self.args.keys) {
+            (tamis::Error::Full { .. }, _) if once => anyhow!(
+                "a key occurs more often than {kind} can hold; use --distinct to insert each key once"
+            ),
+            (tamis::Error::Full { .. }, _) => {
+                self.explain_full(kind, sizing).unwrap_or_else(|error| error)
+            }
             (tamis::Error::Capacity { capacity }, Some(_)) => {
                 anyhow!("there are more keys than the {capacity} of --keys")
             }
             (tamis::Error::Capacity { .. }, None) => changed(),
             (error, _) => error.into(),
+        };
+        let (filter, tally) = self.with_options(kind, build, explain)?;
+        let duplicates = match kind.can(Capability::Static) {
+            true => Some(tally.keys - filter.len()),
+            false => drops.then(|| tally.keys - distinct.len()),
+        };
+        Ok(Built { filter, tally, duplicates })
+    }
+
+    /// Describes the key that occurs more often than the filter can hold.
+    fn explain_full(&self, kind: Kind, sizing: &Sizing) -> Result<anyhow::Error> {
+        let mut filter = kind.build(sizing, &mut &[][..], &BuildOptions::new())?;
+        let (separator, threads) = (self.args.form.separator(), self.args.form.threads());
+        let inserted = Inserted { keys: self.keys, hasher: self.hasher, separator, threads };
+        Ok(match inserted.first_refused(&mut filter)? {
+            Some(refused) => inserted
+                .explain(&mut filter, refused)?
+                .unwrap_or_else(|| anyhow!("the {kind} filter is full with {} keys", filter.len())),
+            None => changed(),
         })
     }
 
@@ -224,7 +289,8 @@ impl Pass<'_> {
             // the threads that hash, which have the processors already.
             options = options.threads(threads).on_progress(&show);
             if let Some(limit) = limit {
-                let folder = args.scratch.as_deref().unwrap_or(files::folder_of(&args.output));
+                let folder =
+                    args.scratch.clone().unwrap_or_else(|| files::scratch_of(&args.output));
                 options = options.max_memory(limit.saturating_sub(reading_bytes(threads)), folder);
             }
         }
@@ -330,16 +396,10 @@ fn place(batch: &Batch<'_>, index: usize) -> String {
     format!("{}:{}", batch.name(), batch.first_line() + line as u64)
 }
 
-/// Reports the keys that were read. Only a static kind knows how many were duplicates.
-fn report(
-    args: &Build,
-    filter: &AnyFilter,
-    keys: u64,
-    denied: Option<u64>,
-    seconds: f64,
-) -> Result<()> {
+/// Reports the keys that were read. Only a static kind and --distinct know how many were duplicates.
+fn report(args: &Build, filter: &AnyFilter, read: &Read, seconds: f64) -> Result<()> {
     let (kind, bytes) = (filter.kind(), filter.figures().bytes);
-    let duplicates = kind.can(Capability::Static).then(|| keys - filter.len());
+    let &Read { keys, duplicates, denied } = read;
     let bits = super::bits_per_key(bytes, keys - duplicates.unwrap_or(0));
     let efficiency = super::efficiency(bits, filter.fpr());
     let speed = keys as f64 / seconds;
@@ -375,7 +435,7 @@ fn report(
         output::message(format_args!(
             "{}: {kind}, {keys} keys{twice} in {bytes} bytes{bits}, {} false positives expected; \
              {seconds:.2} s, {} keys/s{peak}",
-            args.output.display(),
+            files::target_name(&args.output),
             show_rate(filter.fpr()),
             show_speed(speed),
         ));
@@ -405,12 +465,13 @@ mod tests {
         let keys = Keys::open(std::slice::from_ref(&path), Separator::Newline, true)?;
         let hasher = KeyHasher::new(HashId::Fast, [1, 2]);
         let pass = Pass { args: &args, keys: &keys, hasher: &hasher };
-        let count = args.keys.map_or_else(|| count_keys(&args, &keys), Ok)?;
+        let count = args.keys.map_or_else(|| pass.count(), Ok)?;
         let kind = choose(&args, count)?;
         if !sized {
             fs::write(&path, second)?;
         }
-        let (filter, tally) = pass.build(kind, &sizing(&args, kind, Some(count)))?;
+        let Built { filter, tally, .. } =
+            pass.build(kind, &sizing(&args, kind, Some(count)), false)?;
         fs::write(&path, second)?;
         pass.verify(&filter, tally)
     }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use anyhow::{Result, anyhow, bail};
 use tamis::{AnyFilter, Capability, Error, KeyHash, Kind};
 
-use super::{Pass, changed, hasher, kind_with, save, sizing};
+use super::{Pass, Read, changed, hasher, kind_with, save, sizing};
 use crate::args::Build;
 use crate::entries::{EntryRuns, each_entry, find, split, tally};
 use crate::errors::failure;
@@ -26,7 +26,8 @@ pub(super) fn build(args: &Build) -> Result<()> {
     if !args.no_verify {
         verify(&pass, &filter, tally)?;
     }
-    save(args, hasher, filter, tally.keys, None, start)
+    let read = Read::of_static(&filter, tally.keys, None);
+    save(args, hasher, filter, read, start)
 }
 
 /// Reads the keys and values of a batch.

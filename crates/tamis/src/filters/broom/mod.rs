@@ -293,6 +293,17 @@ impl Shape for BroomShape {
         self.keys
     }
 
+    fn parameters(&self) -> crate::settings::Parameters {
+        [
+            ("bins", self.bins.into()),
+            ("lines", self.layout.lines.into()),
+            ("b", self.layout.b.into()),
+            ("s", self.layout.s.into()),
+            ("r", self.layout.r.into()),
+        ]
+        .into()
+    }
+
     fn figures(&self) -> Figures {
         let query_cost = if self.layout.lines == 1 { 3.0 } else { 4.0 };
         Figures { keys: self.keys, fpr: self.fpr_at(self.keys), bytes: self.bytes(), query_cost }

@@ -7,6 +7,7 @@ pub(super) mod retrieval;
 pub(super) mod sort;
 pub(super) mod tiny_block;
 
+use crate::capability::Capability;
 use crate::error::{Error, Full};
 use crate::hash::KeyHash;
 use crate::options::BuildOptions;
@@ -15,6 +16,10 @@ use crate::source::{KeySource, read_all};
 use crate::traits::{Build, Filter, Insert};
 
 /// Builds a filter by inserting all keys into an empty one.
+///
+/// # Errors
+/// [`Error::Capacity`] for more keys than the capacity; [`Error::Full`] if the kind holds only a few
+/// copies of a key and one occurs more often.
 pub(super) fn build_by_inserting<F: Build + Insert>(
     options: &BuildOptions<'_>,
     mut filter: F,
@@ -23,7 +28,14 @@ pub(super) fn build_by_inserting<F: Build + Insert>(
     let capacity = filter.shape().keys();
     let mut placed = 0;
     read_all(options, keys, |run| {
-        filter.insert_batch(run).map_err(|_| Error::Capacity { capacity })?;
+        filter.insert_batch(run).map_err(|full| {
+            let kind = filter.sealed_kind();
+            let room = filter.len() < capacity || kind.can(Capability::Overfill);
+            match kind.bounds_copies() && room {
+                true => full.after(placed as usize).into(),
+                false => Error::Capacity { capacity },
+            }
+        })?;
         placed += run.len() as u64;
         options.advance(placed, placed)
     })?;

@@ -196,6 +196,10 @@ impl Shape for CountingQuotientShape {
             .ok_or(Error::Infeasible { why: "the rate needs fingerprints of more than 64 bits" })
     }
 
+    fn parameters(&self) -> crate::settings::Parameters {
+        [("slots", self.slots.into()), ("r", self.remainder.into())].into()
+    }
+
     fn figures(&self) -> Figures {
         // The run of an average lookup starts half a block and its distance from its quotient, about
         // 10 slots, after the start of the block: in another line if that is far.

@@ -171,6 +171,10 @@ impl Shape for CuckooShape {
         self.keys
     }
 
+    fn parameters(&self) -> crate::settings::Parameters {
+        [("buckets", self.buckets.into()), ("f", self.width.into())].into()
+    }
+
     fn figures(&self) -> Figures {
         Figures {
             keys: self.keys,

@@ -223,6 +223,10 @@ impl Shape for GrowingShape {
         Self::new(keys, fpr, settings.number(&MOST, |most| (1..=MAX_KEYS).contains(&most))?)
     }
 
+    fn parameters(&self) -> crate::settings::Parameters {
+        [("most", self.most.into())].into()
+    }
+
     /// Returns the figures at the initial size.
     fn figures(&self) -> Figures {
         self.figures_at(self.keys)

@@ -219,6 +219,10 @@ impl Shape for MortonShape {
         self.keys
     }
 
+    fn parameters(&self) -> crate::settings::Parameters {
+        [("blocks", self.blocks.into()), ("f", self.width.into())].into()
+    }
+
     fn figures(&self) -> Figures {
         let (spilled, set) = self.spilled(self.keys);
         Figures {

@@ -268,6 +268,15 @@ impl Shape for RibbonShape {
         Err(Error::Infeasible { why: "the rate needs slots of more than 32 bits" })
     }
 
+    fn parameters(&self) -> crate::settings::Parameters {
+        [
+            ("r", self.width.into()),
+            ("form", (self.form as u32 + 1).into()),
+            ("layers", (self.last as u64 + 1).into()),
+        ]
+        .into()
+    }
+
     fn figures(&self) -> Figures {
         Figures {
             keys: self.keys,

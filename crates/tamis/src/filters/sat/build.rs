@@ -387,7 +387,7 @@ impl BlockSolver<'_> {
         };
         match tamis_ksat::solve(formula, settings, &watch) {
             Outcome::Solved(solution) => Ok(Some(solution.assignment)),
-            Outcome::GaveUp(GaveUp { why: Why::Budget, .. }) => Ok(None),
+            Outcome::GaveUp(GaveUp { why: Why::Budget, .. }) | Outcome::Unsatisfiable => Ok(None),
             Outcome::GaveUp(GaveUp { why, .. }) => Err(self.search.stopped(why)),
         }
     }

@@ -280,6 +280,16 @@ impl Shape for SatShape {
         self.keys
     }
 
+    fn parameters(&self) -> crate::settings::Parameters {
+        [
+            ("construction", Construction::NAMES[self.construction as usize].into()),
+            ("k", self.k.into()),
+            ("planes", self.planes.into()),
+            ("blocks", (1u64 << self.block_bits).into()),
+        ]
+        .into()
+    }
+
     fn figures(&self) -> Figures {
         let reads =
             if self.construction == Construction::Multi { self.planes.min(1 << self.k) } else { 1 };

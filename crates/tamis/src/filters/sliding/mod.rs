@@ -269,6 +269,10 @@ impl Shape for SlidingShape {
             .ok_or(Error::Infeasible { why: "the rate is too low for bins of 1024 bits" })
     }
 
+    fn parameters(&self) -> crate::settings::Parameters {
+        [("generations", self.generations.into()), ("bins", self.bins.into())].into()
+    }
+
     fn figures(&self) -> Figures {
         Figures {
             keys: self.keys,

@@ -196,6 +196,16 @@ impl Shape for XorSatShape {
         Ok(if mixed.figures().bytes < shape.figures().bytes { mixed } else { shape })
     }
 
+    fn parameters(&self) -> crate::settings::Parameters {
+        [
+            ("r", self.width.into()),
+            ("shards", (1u64 << self.shard_bits).into()),
+            ("blocks", (self.shard << self.shard_bits).into()),
+            ("wide", self.wide.into()),
+        ]
+        .into()
+    }
+
     fn figures(&self) -> Figures {
         let places = (self.blocks() + 1) * u64::from(self.place_bits() + SEED_BITS);
         let all =
