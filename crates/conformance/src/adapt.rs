@@ -245,7 +245,9 @@ pub fn scores_over_many_sweeps_find_no_weak_spot<F: Subject + Adapt>() {
     const FPR: f64 = 1.0 / 32.0;
     let effort = Effort::now();
     let mut random = effort.random(68);
-    let (keys, measured) = (effort.times(1000, 10_000), effort.times(200, 600));
+    let (keys, measured) = (effort.times(2000, 10_000), effort.times(300, 600));
+    // A broom needs 16 queries per key for a sweep. The others renew many keys for each false positive.
+    let strangers = keys * effort.times(if F::KIND == Kind::Broom { 8 } else { 1 }, 8);
     let mut shapes = Vec::new();
     for settings in variants::<F::Shape>() {
         let hasher = KeyHasher::new(HashId::Secure, random.seed());
@@ -256,12 +258,12 @@ pub fn scores_over_many_sweeps_find_no_weak_spot<F: Subject + Adapt>() {
         shapes.push(guarded.filter.shape().clone());
         let stated = guarded.filter.shape().figures().fpr;
         assert!(stated <= FPR);
-        let strangers = Form::Integers.hashes(&hasher, 1 << 40, 8 * keys);
-        let mut fresh = 8 * keys;
+        let queried = Form::Integers.hashes(&hasher, 1 << 40, strangers);
+        let mut fresh = strangers;
         let what = format!("{} {settings:?}", F::KIND);
-        attack_by_scores(&what, stated, 8 * keys, measured, |counts| {
+        attack_by_scores(&what, stated, strangers, measured, |counts| {
             let before = guarded.sweeps;
-            for (x, count) in strangers.iter().zip(counts) {
+            for (x, count) in queried.iter().zip(counts) {
                 *count += u64::from(guarded.ask(*x));
             }
             while guarded.sweeps == before {

@@ -275,7 +275,7 @@ mod tests {
     /// to the end. Scores kept over 600 sweeps do not help an adversary.
     #[test]
     fn scores_over_many_sweeps_find_no_weak_spot() {
-        const KEYS: usize = 1000;
+        const KEYS: usize = 2000;
         let hasher = KeyHasher::new(HashId::Secure, [70, 71]);
         let mut members: Vec<ShardKey> = keys_of_a_shard(&hasher, 0).take(KEYS).collect();
         members.sort_unstable_by_key(|key| key.hi);
@@ -299,7 +299,7 @@ mod tests {
             "a shard",
             stated,
             strangers.len() as u64,
-            200,
+            300,
             attack,
         );
         assert!(locals.iter().all(|key| state.may_contain(*key)));

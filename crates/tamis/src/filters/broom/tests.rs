@@ -311,9 +311,10 @@ fn no_bin_exceeds_the_stated_rate() {
         let mut store = Store::default();
         members.iter().for_each(|key| store.insert(*key));
         let mut filter = Broom::build(shape.clone(), &members[..]).unwrap();
-        let weights = |filter: &Broom| (0..shape.bins).map(|bin| weight(filter, bin));
+        let heaviest =
+            |filter: &Broom| (0..shape.bins).map(|bin| weight(filter, bin)).fold(0.0, f64::max);
         let slots = f64::from(shape.slots());
-        let before = weights(&filter).fold(0.0, f64::max);
+        let before = heaviest(&filter);
         assert!(before > slots + 4.0, "{before} in a bin of {slots} slots");
         for bin in 0..shape.bins {
             // A non-member of this bin that is a false positive; with rare ones, any key of the bin.
@@ -336,7 +337,7 @@ fn no_bin_exceeds_the_stated_rate() {
             filter.renew(&store.members(range));
         }
         assert!(filter.sweeps() >= 1 && filter.len() == keys);
-        let after = weights(&filter).fold(0.0, f64::max);
+        let after = heaviest(&filter);
         assert!(after <= slots + 1.0, "{after} in a bin of {slots} slots");
         let stated = shape.figures().fpr;
         assert!(after / classes_per_bin(shape.layout.b, shape.layout.r) <= stated && stated <= fpr);
