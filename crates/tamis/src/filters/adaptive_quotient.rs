@@ -453,7 +453,7 @@ mod tests {
         let shape = AdaptiveQuotientShape::fit(5000, 0.02).unwrap();
         let mut filter = AdaptiveQuotient::build(shape, &members[..]).unwrap();
         let mut dead = 0;
-        for x in hashes(1, 1 << 40..(1 << 40) + 3000) {
+        for x in hashes(1, 1 << 40..(1 << 40) + 9000) {
             if filter.contains(x) {
                 assert_eq!(filter.adapt(x, &of(&filter.suspects(x), &members)), Repair::Extended);
                 dead += 1;
@@ -500,6 +500,6 @@ mod tests {
     fn documented_size() {
         let keys = (1 << 24) / 10 * 9 - 10;
         let figures = AdaptiveQuotientShape::fit(keys, 1.0 / 256.0).unwrap().figures();
-        assert!(figures.bits_per_key() < 13.1 && figures.fpr <= 1.0 / 256.0, "{figures:?}");
+        assert!(figures.bits_per_key() < 14.2 && figures.fpr <= 1.0 / 256.0, "{figures:?}");
     }
 }
