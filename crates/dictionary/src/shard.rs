@@ -245,7 +245,7 @@ mod tests {
 
     /// Returns the keys of shard 3 from `from` on.
     fn keys_of_a_shard(hasher: &KeyHasher, from: u64) -> impl Iterator<Item = ShardKey> {
-        let keys = (from..).map(|key| ShardKey::new(key.hash_with(hasher), BITS));
+        let keys = (from..).map(move |key| ShardKey::new(key.hash_with(hasher), BITS));
         keys.filter(|key| key.shard == 3)
     }
 
