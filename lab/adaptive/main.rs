@@ -2,10 +2,11 @@
 //! McCauley, Singh): what it claims, measured.
 //!
 //! `cargo run --release -p tamis-lab --bin adaptive`; with `-- --long` larger sizes, and a thousand
-//! million members asked for; with `-- soak 1e9` only that.
+//! million members asked for; with `-- soak 1e9` only that; with `-- scores` only that attack.
 
 mod attacks;
 mod guarded;
+mod scores;
 
 use std::fmt::Display;
 
@@ -38,8 +39,9 @@ fn main() -> Result<()> {
     let long = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => false,
         ["--long"] => true,
+        ["scores"] => return scores::scores(&mut claims),
         ["soak", lookups] => return attacks::soak(lookups.parse::<f64>()? as u64, &mut claims),
-        _ => bail!("adaptive [--long | soak LOOKUPS]"),
+        _ => bail!("adaptive [--long | scores | soak LOOKUPS]"),
     };
     fresh(if long { 2_000_000 } else { 200_000 }, &mut claims)?;
     equal(if long { 2_000_000 } else { 200_000 })?;
@@ -51,6 +53,7 @@ fn main() -> Result<()> {
     attacks::shares(&mut claims)?;
     attacks::churn(&mut claims)?;
     attacks::streams()?;
+    scores::scores(&mut claims)?;
     attacks::soak(if long { 1_000_000_000 } else { 12_000_000 }, &mut claims)?;
     claims.0.finish("Claim by claim", "", "", false, Vec::new())
 }

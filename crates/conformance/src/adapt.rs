@@ -5,7 +5,9 @@
 //! *whatever came of the queries before*, so the number that get in is at most what so many tosses
 //! of a coin of that rate give, and [`stats::bounds`] says how many that may be.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::iter::repeat_n;
 use std::ops::RangeInclusive;
 
 use tamis::{
@@ -52,7 +54,7 @@ impl Store {
     /// The members of a range of `hi`.
     pub fn members(&self, range: RangeInclusive<u64>) -> Vec<KeyHash> {
         let range = self.0.range((*range.start(), 0)..=(*range.end(), u64::MAX));
-        range.flat_map(|(&(hi, lo), count)| vec![KeyHash { hi, lo }; *count]).collect()
+        range.flat_map(|(&(hi, lo), count)| repeat_n(KeyHash { hi, lo }, *count)).collect()
     }
 
     /// All members.
@@ -141,7 +143,7 @@ pub fn what_got_in_once_does_not_again<F: Subject + Adapt>() {
             (0..fresh).map(|x| stranger(&hasher, x)).filter(|x| guarded.ask(*x)).collect();
         guarded.check(&format!("{} fresh at {fpr}", F::KIND));
         assert!(hot.len() > 500, "{} strangers", hot.len());
-        for x in std::iter::repeat_n(&hot, 4).flatten() {
+        for x in repeat_n(&hot, 4).flatten() {
             guarded.ask(*x);
         }
         guarded.check(&format!("{} replayed at {fpr}", F::KIND));
@@ -199,6 +201,77 @@ pub fn the_rate_is_sustained<F: Subject + Adapt>() {
         );
         assert!(guarded.scans == 0 || guarded.sweeps > 3, "only {} sweeps", guarded.sweeps);
         guarded.filter.validate().expect("a sound filter");
+    }
+}
+
+/// Attacks a filter as an adversary does that sees every answer and remembers it for hundreds of
+/// sweeps: it does not find non-members with more than the stated rate.
+///
+/// `sweep` queries each of `strangers` non-members once, adds 1 to the counts of those that are
+/// accepted, and returns when a sweep has ended. So each query meets another hash function. After
+/// 600 sweeps the non-members are ranked by how often they were accepted. In `measured` further
+/// sweeps the acceptances of the best 0.1 %, 1 % and 10 % are counted. Whatever a sweep leaves as
+/// it is, for example the part of the table that a key belongs to, shows in the ranking.
+pub fn attack_by_scores(
+    what: &str,
+    stated: f64,
+    strangers: u64,
+    measured: u64,
+    mut sweep: impl FnMut(&mut [u64]),
+) {
+    const SCORED: u64 = 600;
+    const ALPHA: f64 = 1e-6;
+    let (mut scores, mut accepted) = (vec![0; strangers as usize], vec![0; strangers as usize]);
+    (0..SCORED).for_each(|_| sweep(&mut scores));
+    (0..measured).for_each(|_| sweep(&mut accepted));
+    let mut order: Vec<usize> = (0..scores.len()).collect();
+    order.sort_by_key(|x| Reverse(scores[*x]));
+    let mut weak = Vec::new();
+    for parts in [1000, 100, 10] {
+        let best = &order[..scores.len() / parts];
+        let asked = best.len() as u64 * measured;
+        let passed = best.iter().map(|x| accepted[*x]).sum::<u64>();
+        let rate = passed as f64 / asked as f64 / stated;
+        println!("{what}: best 1/{parts}: {passed} of {asked}, {rate:.3} of the stated rate");
+        if passed >= stats::bounds(asked, stated, ALPHA).end {
+            weak.push((parts, rate));
+        }
+    }
+    assert!(weak.is_empty(), "{what}: above the stated rate: {weak:?}");
+}
+
+/// Scores kept over 600 sweeps do not help an adversary.
+pub fn scores_over_many_sweeps_find_no_weak_spot<F: Subject + Adapt>() {
+    const FPR: f64 = 1.0 / 32.0;
+    let effort = Effort::now();
+    let mut random = effort.random(68);
+    let (keys, measured) = (effort.times(2000, 10_000), effort.times(300, 600));
+    // A broom needs 16 queries per key for a sweep. The others renew many keys for each false positive.
+    let strangers = keys * effort.times(if F::KIND == Kind::Broom { 8 } else { 1 }, 8);
+    let mut shapes = Vec::new();
+    for settings in variants::<F::Shape>() {
+        let hasher = KeyHasher::new(HashId::Secure, random.seed());
+        let mut guarded = Guarded::<F>::new(keys, FPR, &settings, &hasher);
+        if shapes.contains(guarded.filter.shape()) {
+            continue;
+        }
+        shapes.push(guarded.filter.shape().clone());
+        let stated = guarded.filter.shape().figures().fpr;
+        assert!(stated <= FPR);
+        let queried = Form::Integers.hashes(&hasher, 1 << 40, strangers);
+        let mut fresh = strangers;
+        let what = format!("{} {settings:?}", F::KIND);
+        attack_by_scores(&what, stated, strangers, measured, |counts| {
+            let before = guarded.sweeps;
+            for (x, count) in queried.iter().zip(counts) {
+                *count += u64::from(guarded.ask(*x));
+            }
+            while guarded.sweeps == before {
+                guarded.ask(stranger(&hasher, fresh));
+                fresh += 1;
+            }
+        });
+        guarded.deny_no_member();
     }
 }
 

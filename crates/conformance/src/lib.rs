@@ -225,6 +225,7 @@ macro_rules! suite {
             $crate::suite!(@tests adapt $type
                 what_got_in_once_does_not_again
                 the_rate_is_sustained
+                scores_over_many_sweeps_find_no_weak_spot
                 random_operations_with_repairs_agree_with_the_store
                 a_stranger_that_is_denied_needs_no_repair
                 suspects_are_all_that_matter);

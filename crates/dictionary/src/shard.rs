@@ -258,7 +258,73 @@ pub(crate) fn global_range(
 
 #[cfg(test)]
 mod tests {
+    use tamis::{Adapt, Broom, BroomShape, HashId, Key, KeyHasher, Shape};
+
     use super::*;
+
+    const BITS: u32 = 4;
+
+    /// Returns the keys of shard 3 from `from` on.
+    fn keys_of_a_shard(hasher: &KeyHasher, from: u64) -> impl Iterator<Item = ShardKey> {
+        let keys = (from..).map(move |key| ShardKey::new(key.hash_with(hasher), BITS));
+        keys.filter(|key| key.shard == 3)
+    }
+
+    /// Queries a non-member and repairs the filter as the engine does. Returns whether it passed.
+    fn query(state: &mut ShardState<Broom>, members: &[ShardKey], stranger: ShardKey) -> bool {
+        if !state.may_contain(stranger.local) {
+            return false;
+        }
+        let read = |range: RangeInclusive<u64>| {
+            let range = global_range(3, BITS, &range);
+            let start = members.partition_point(|key| key.hi < *range.start());
+            let end = members.partition_point(|key| key.hi <= *range.end());
+            members[start..end].iter().map(|key| key.local).collect::<Vec<_>>()
+        };
+        let key = state.salted(stranger.local);
+        let suspects = state.filter.as_ref().unwrap().suspects(key);
+        let suspects = state.salted_members(&read(suspects));
+        state.filter.as_mut().unwrap().adapt(key, &suspects);
+        while let Some(range) = state.filter.as_ref().unwrap().due() {
+            let due = state.salted_members(&read(range));
+            state.filter.as_mut().unwrap().renew(&due);
+        }
+        true
+    }
+
+    /// The filter of a shard is a `broom` under a salt, with the bits of `hi` that select the shard moved
+    /// to the end. Scores kept over 600 sweeps do not help an adversary.
+    #[test]
+    fn scores_over_many_sweeps_find_no_weak_spot() {
+        const KEYS: usize = 2000;
+        let hasher = KeyHasher::new(HashId::Secure, [70, 71]);
+        let mut members: Vec<ShardKey> = keys_of_a_shard(&hasher, 0).take(KEYS).collect();
+        members.sort_unstable_by_key(|key| key.hi);
+        let strangers: Vec<ShardKey> = keys_of_a_shard(&hasher, 1 << 40).take(8 * KEYS).collect();
+        let mut fresh = keys_of_a_shard(&hasher, 1 << 41);
+        let shape = BroomShape::fit(KEYS as u64, 1.0 / 32.0).unwrap();
+        let stated = shape.figures().fpr;
+        let locals: Vec<KeyHash> = members.iter().map(|key| key.local).collect();
+        let shard = Shard::new(Some(SaltedFilter::<Broom>::build(shape, &locals).unwrap()));
+        let state = &mut *shard.state_mut();
+        let attack = |counts: &mut [u64]| {
+            let sweeps = state.filter.as_ref().unwrap().sweeps();
+            for (stranger, count) in strangers.iter().zip(counts) {
+                *count += u64::from(query(state, &members, *stranger));
+            }
+            while state.filter.as_ref().unwrap().sweeps() == sweeps {
+                query(state, &members, fresh.next().unwrap());
+            }
+        };
+        tamis_conformance::adapt::attack_by_scores(
+            "a shard",
+            stated,
+            strangers.len() as u64,
+            300,
+            attack,
+        );
+        assert!(locals.iter().all(|key| state.may_contain(*key)));
+    }
 
     #[test]
     fn the_global_range_of_a_shard_contains_its_keys() {

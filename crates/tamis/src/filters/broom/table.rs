@@ -8,7 +8,7 @@ use tamis_bits::{LINE_WORDS, Words, prefetch};
 use tamis_format::{Name, Reader, Writer};
 
 use super::BroomShape;
-use super::bin::{Address, Fingerprint, LAST_SALT, Layout, View, ViewMut, function};
+use super::bin::{Address, CHUNK, Fingerprint, LAST_SALT, Layout, TAIL, View, ViewMut, function};
 use super::overflow::Overflow;
 use crate::error::{Error, Full};
 use crate::filters::common::usize_words;
@@ -45,6 +45,18 @@ pub(super) struct Table {
     sweep: [u64; 3],
     /// The seed of the hash function for each epoch bit.
     functions: [u64; 2],
+}
+
+/// A member of a bin: its address under a hash function, and the length of its fingerprint.
+pub(super) struct Entry {
+    address: Address,
+    len: u32,
+}
+
+impl Entry {
+    fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::new(self.address, self.len)
+    }
 }
 
 /// Returns the seed of an epoch's hash function.
@@ -220,7 +232,6 @@ impl Table {
 
     #[cold]
     fn insert_overflow(&mut self, bin: u64, address: Address) -> Result<(), Full> {
-        let new = Fingerprint::new(address, self.layout.r);
         let overflows = self.view(bin).overflows();
         match self.view(bin).last() {
             Some(last) if address.bucket < last.bucket => {
@@ -230,7 +241,7 @@ impl Table {
                 view.remove(Portable, last.bucket, slot);
                 view.insert(Portable, address);
             }
-            _ => self.overflow.insert(bin, &new)?,
+            _ => self.overflow.insert(bin, &Fingerprint::new(address, self.overflow_len(1)))?,
         }
         if !overflows {
             self.view_mut(bin).set_overflow(true);
@@ -261,7 +272,8 @@ impl Table {
     }
 
     /// Moves fingerprints from the overflow into the bin, lowest buckets first, while the bin has
-    /// room. An extended fingerprint stays in the overflow until the bin is rebuilt.
+    /// room. There they need not be longer than others. A fingerprint with the extension of a repair
+    /// stays in the overflow until the bin is rebuilt.
     #[cold]
     fn refill_bin(&mut self, bin: u64) {
         loop {
@@ -269,7 +281,7 @@ impl Table {
             for bucket in self.view(bin).last_bucket()..self.layout.b {
                 self.overflow.for_each(bin, bucket, |at, fp| {
                     any = true;
-                    if fp.len == self.layout.r {
+                    if fp.len == self.layout.r || fp.len == self.overflow_len(1) {
                         plain = Some((at, fp));
                     }
                 });
@@ -306,10 +318,14 @@ impl Table {
     }
 
     /// Replaces all fingerprints of a bin and sets its hash function.
+    ///
+    /// The fingerprints that do not fit into the bin are lengthened, by as many bits as an overflow
+    /// line has room for. Together they match no more non-members than one fingerprint in the bin:
+    /// see [`max_weight`](super::max_weight).
     pub(super) fn rebuild_bin(
         &mut self,
         bin: u64,
-        mut fingerprints: Vec<Fingerprint>,
+        mut entries: Vec<Entry>,
         (epoch, salt): (u64, u64),
     ) {
         if self.view(bin).overflows() {
@@ -319,26 +335,32 @@ impl Table {
                 }
             }
         }
-        fingerprints.sort_by_key(|fp| fp.bucket);
-        let (inside, overflow) = fingerprints.split_at(self.layout.fitting(&fingerprints));
+        entries.sort_by_key(|entry| entry.address.bucket);
+        let mut fingerprints: Vec<Fingerprint> = entries.iter().map(Entry::fingerprint).collect();
+        let (inside, overflow) = entries.split_at(self.layout.fitting(&fingerprints));
+        fingerprints.truncate(inside.len());
         let mut view = self.view_mut(bin);
-        view.fill(inside);
+        view.fill(&fingerprints);
         view.set_function(epoch, salt);
         view.set_overflow(!overflow.is_empty());
-        for fp in overflow {
-            self.overflow.insert(bin, fp).expect("failed to allocate stash entries");
+        let min_len = self.overflow_len(overflow.len());
+        for &Entry { address, len } in overflow {
+            let fp = Fingerprint::new(address, len.max(min_len));
+            self.overflow.insert(bin, &fp).expect("failed to allocate stash entries");
         }
     }
 
-    /// Returns the fingerprints, without extensions, of the members that fall into a bin.
-    fn member_fingerprints(
-        &self,
-        bin: u64,
-        members: &[KeyHash],
-        function: (u64, u64),
-    ) -> Vec<Fingerprint> {
+    /// Returns the length of each of `count` fingerprints of a bin in the overflow: all together
+    /// match as many non-members as one fingerprint without an extension, or fewer.
+    fn overflow_len(&self, count: usize) -> u32 {
+        let bits = usize::BITS - count.saturating_sub(1).leading_zeros();
+        (self.layout.r + bits.max(CHUNK)).min(TAIL)
+    }
+
+    /// Returns the members that fall into a bin, without extensions.
+    fn entries(&self, bin: u64, members: &[KeyHash], function: (u64, u64)) -> Vec<Entry> {
         let ours = members.iter().filter(|key| self.bin(**key) == bin);
-        ours.map(|key| Fingerprint::new(self.address_under(key.lo, function), self.layout.r))
+        ours.map(|key| Entry { address: self.address_under(key.lo, function), len: self.layout.r })
             .collect()
     }
 
@@ -346,9 +368,9 @@ impl Table {
     /// fingerprints.
     pub(super) fn rehash(&mut self, bin: u64, members: &[KeyHash]) -> i64 {
         let next = (self.sweep().epoch.wrapping_add(1) & 1, 0);
-        let fingerprints = self.member_fingerprints(bin, members, next);
-        let gained = fingerprints.len() as i64 - self.gather(bin).len() as i64;
-        self.rebuild_bin(bin, fingerprints, next);
+        let entries = self.entries(bin, members, next);
+        let gained = entries.len() as i64 - self.gather(bin).len() as i64;
+        self.rebuild_bin(bin, entries, next);
         gained
     }
 
@@ -383,29 +405,28 @@ impl Table {
             return None; // no function separates them
         }
         let mut function = function(self.view(bin).line);
-        let mut fingerprints = self.gather(bin);
-        let had = fingerprints.len() as i64;
         // Extensions must not move fingerprints out of the bin; under a new function any number may
         // overflow.
         let mut min_inside = self.view(bin).used() as usize;
+        let fingerprints = self.gather(bin);
+        let had = fingerprints.len() as i64;
+        // Fingerprints in the overflow have the second length without a repair.
+        let (inside, overflow) = fingerprints.split_at(min_inside);
+        let inside = inside.iter().filter(|fp| fp.len > self.layout.r);
+        let overflow =
+            overflow.iter().filter(|fp| fp.len > self.layout.r && fp.len != self.overflow_len(1));
+        let mut extended: Vec<Fingerprint> = inside.chain(overflow).copied().collect();
         let first = function;
         loop {
-            let mut separated = self.separate(bin, stranger, members, &fingerprints, function);
-            if let Some(separated) = &mut separated {
-                separated.sort_by_key(|fp| fp.bucket);
-            }
-            match separated {
-                Some(fingerprints)
-                    if self.layout.fitting(&fingerprints) >= min_inside.min(fingerprints.len()) =>
-                {
-                    let gained = fingerprints.len() as i64 - had;
-                    self.rebuild_bin(bin, fingerprints, function);
-                    return Some((gained, function != first));
-                }
-                _ => {}
+            if let Some(entries) = self.separate(bin, stranger, members, &extended, function)
+                && self.fitting(&entries) >= min_inside.min(entries.len())
+            {
+                let gained = entries.len() as i64 - had;
+                self.rebuild_bin(bin, entries, function);
+                return Some((gained, function != first));
             }
             function = self.next_function(function)?;
-            fingerprints = self.member_fingerprints(bin, members, function);
+            extended.clear();
             min_inside = 0;
         }
     }
@@ -419,37 +440,38 @@ impl Table {
         }
     }
 
-    /// Returns the bin's fingerprints, with one for each member that shares the bucket and
-    /// remainder of `stranger`. Each is long enough to reject `stranger` and not shorter than the
-    /// longest one that matched the member, so non-members that were rejected before are still
-    /// rejected.
+    /// Returns how many of the entries fit into a bin.
+    fn fitting(&self, entries: &[Entry]) -> usize {
+        let mut fingerprints: Vec<Fingerprint> = entries.iter().map(Entry::fingerprint).collect();
+        fingerprints.sort_by_key(|fp| fp.bucket);
+        self.layout.fitting(&fingerprints)
+    }
+
+    /// Returns the members of a bin. Each has the length of the longest of the `extended`
+    /// fingerprints that matches it, so non-members that were rejected before are still rejected,
+    /// and is long enough to reject `stranger`.
     fn separate(
         &self,
         bin: u64,
         stranger: KeyHash,
         members: &[KeyHash],
-        fingerprints: &[Fingerprint],
+        extended: &[Fingerprint],
         function: (u64, u64),
-    ) -> Option<Vec<Fingerprint>> {
-        let r = self.layout.r;
+    ) -> Option<Vec<Entry>> {
         let x = self.address_under(stranger.lo, function);
-        let alike = Fingerprint::new(x, r);
-        let is_alike =
-            |fp: &Fingerprint| alike.matches(Address { bucket: fp.bucket, tail: fp.tail });
-        let mut separated: Vec<Fingerprint> =
-            fingerprints.iter().filter(|fp| !is_alike(fp)).copied().collect();
-        for key in members.iter().filter(|key| self.bin(**key) == bin) {
-            let y = self.address_under(key.lo, function);
-            if alike.matches(y) {
-                let had = fingerprints.iter().filter(|fp| fp.matches(y)).map(|fp| fp.len);
-                let len = had.max().unwrap_or(r).max(x.common(y) + 1);
-                if len > super::bin::TAIL {
-                    return None;
-                }
-                separated.push(Fingerprint::new(y, len));
+        let alike = Fingerprint::new(x, self.layout.r);
+        let mut entries = self.entries(bin, members, function);
+        for Entry { address, len } in &mut entries {
+            let had = extended.iter().filter(|fp| fp.matches(*address)).map(|fp| fp.len);
+            *len = had.max().unwrap_or(*len);
+            if alike.matches(*address) {
+                *len = (*len).max(x.common(*address) + 1);
+            }
+            if *len > TAIL {
+                return None;
             }
         }
-        Some(separated)
+        Some(entries)
     }
 
     pub(super) fn write<'a>(&'a self, to: &mut Writer<'a>) {

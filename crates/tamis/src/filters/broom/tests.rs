@@ -269,13 +269,14 @@ fn a_working_set_is_learned() {
     let members = hashes(12, 0..2000);
     let mut store = Store::default();
     members.iter().for_each(|key| store.insert(*key));
-    for (lines, part, max) in [(1, 0.5, 0.005), (1, 4.0, 1.0), (2, 0.5, 0.005), (2, 4.0, 1.0)] {
+    for (lines, part, max) in [(1, 0.5, 0.01), (1, 4.0, 1.0), (2, 0.5, 0.01), (2, 4.0, 1.0)] {
         let shape = fit(lines, 2000, 0.035);
         let mut filter = Broom::build(shape.clone(), &members[..]).unwrap();
         let count = (filter.working_set() * part) as u64;
         let non_members = hashes(12, 1 << 40..(1 << 40) + count);
         let mut passed = 0;
-        for _ in 0..12 {
+        // A full bin has room for one extension: it takes several salts until that suffices.
+        for _ in 0..40 {
             passed = 0;
             for x in &non_members {
                 if filter.contains(*x) {
@@ -291,6 +292,67 @@ fn a_working_set_is_learned() {
         println!("{lines}: {count} non-members, in the end {share:.3} of the rate");
         assert!(share <= max, "{part} of the working set: {share} of the rate");
     }
+}
+
+/// Returns the weight of a bin's fingerprints: 1 for one without an extension, half of it for each
+/// bit more.
+fn weight(filter: &Broom, bin: u64) -> f64 {
+    let weight = |fp: &Fingerprint| f64::from(filter.table.layout.r as i32 - fp.len as i32).exp2();
+    filter.table.gather(bin).iter().map(weight).sum()
+}
+
+/// No bin that was repaired or swept has more than the stated rate, however many keys it has: the
+/// fingerprints in its overflow count as one, or less. The stash does not grow.
+#[test]
+fn no_bin_exceeds_the_stated_rate() {
+    for (lines, fpr) in [(1, 1.0 / 32.0), (1, 1.0 / 256.0), (1, 1e-5), (2, 1.0 / 256.0)] {
+        let keys = 20_000;
+        let shape = fit(lines, keys, fpr);
+        let members = hashes(13, 0..keys);
+        let mut store = Store::default();
+        members.iter().for_each(|key| store.insert(*key));
+        let mut filter = Broom::build(shape.clone(), &members[..]).unwrap();
+        let heaviest =
+            |filter: &Broom| (0..shape.bins).map(|bin| weight(filter, bin)).fold(0.0, f64::max);
+        let slots = f64::from(shape.slots());
+        let before = heaviest(&filter);
+        assert!(before > slots + 4.0, "{before} in a bin of {slots} slots");
+        for bin in 0..shape.bins {
+            // A non-member of this bin that is a false positive; with rare ones, any key of the bin.
+            let range = filter.table.range(bin);
+            let hi = range.start().midpoint(*range.end());
+            let strangers = (0..20_000).map(|lo| KeyHash { hi, lo: mix(lo) });
+            let found = strangers.clone().find(|x| filter.contains(*x));
+            match found {
+                Some(x) => {
+                    filter.adapt(x, &store.members(filter.suspects(x)));
+                    assert!(!filter.contains(x) && weight(&filter, bin) <= slots + 1.0);
+                }
+                None => assert!(fpr < 1e-4),
+            }
+        }
+        let mut sweep = filter.table.sweep();
+        sweep.credit += 2 * keys;
+        filter.table.set_sweep(sweep);
+        while let Some(range) = filter.due() {
+            filter.renew(&store.members(range));
+        }
+        assert!(filter.sweeps() >= 1 && filter.len() == keys);
+        let after = heaviest(&filter);
+        assert!(after <= slots + 1.0, "{after} in a bin of {slots} slots");
+        let stated = shape.figures().fpr;
+        assert!(after / classes_per_bin(shape.layout.b, shape.layout.r) <= stated && stated <= fpr);
+        assert_eq!(filter.stashed().1, shape.stash);
+        filter.validate().unwrap();
+        assert!(members.iter().all(|key| filter.contains(*key)));
+    }
+    // 40 slots and 200 keys: the fingerprints in the overflow have 8 bits more.
+    let members = hashes(13, 0..200);
+    let mut filter = Broom::build(one_bin(40, 40, 2, 200), &members[..]).unwrap();
+    let x = (1000..).map(|x| hashes(13, x..x + 1)[0]).find(|x| filter.contains(*x)).unwrap();
+    filter.adapt(x, &members);
+    assert!(weight(&filter, 0) <= 41.0 && members.iter().all(|key| filter.contains(*key)));
+    filter.validate().unwrap();
 }
 
 /// Lemma 5: after as many false positives as there are keys, every key is under another function.
@@ -501,7 +563,7 @@ fn most_queries_touch_one_line() {
 #[test]
 fn documented_sizes() {
     let promises =
-        [(1, 6, 10.5), (1, 8, 13.2), (1, 12, 18.6), (2, 6, 9.8), (2, 8, 12.4), (2, 12, 17.4)];
+        [(1, 6, 11.2), (1, 8, 13.4), (1, 12, 19.1), (2, 6, 10.4), (2, 8, 12.4), (2, 12, 17.4)];
     for (lines, power, max) in promises {
         for keys in [1_000_000, 10_000_000, 1_000_000_000] {
             let fpr = f64::exp2(-f64::from(power));
