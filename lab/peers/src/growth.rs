@@ -3,7 +3,7 @@
 use anyhow::Result;
 use growable_bloom_filter::GrowableBloom;
 use scalable_cuckoo_filter::ScalableCuckooFilter;
-use tamis::{Build, Goal, Grow, Growing, Hashes, Key, KeyHash, Keyed, ScalableBloom, plan};
+use tamis::{Build, Goal, Grow, Growing, Hashes, Key, KeyHash, Keyed, Persist, ScalableBloom, plan};
 use tamis_bench::{Built, Contender, Options};
 
 use crate::peers::peer;
@@ -51,13 +51,13 @@ pub fn all(options: &Options) -> Vec<Box<dyn Contender>> {
 }
 
 /// A kind of tamis that starts with a capacity of 1000 keys.
-struct Grown<F: Grow> {
+struct Grown<F: Build> {
     name: &'static str,
     shape: F::Shape,
     hasher: tamis::KeyHasher,
 }
 
-fn grown<F: Build + Grow + 'static>(
+fn grown<F: Build + Grow + Persist + 'static>(
     name: &'static str,
     options: &Options,
     set: &[(&str, &str)],
@@ -68,7 +68,7 @@ fn grown<F: Build + Grow + 'static>(
     Ok(Box::new(Grown::<F> { name, shape, hasher: options.hasher() }))
 }
 
-impl<F: Build + Grow + 'static> Contender for Grown<F> {
+impl<F: Build + Grow + Persist + 'static> Contender for Grown<F> {
     fn name(&self) -> &str {
         self.name
     }
@@ -86,7 +86,7 @@ struct Sized<F> {
     bytes: u64,
 }
 
-impl<F: tamis::Filter> Built for Sized<F> {
+impl<F: Persist> Built for Sized<F> {
     fn bytes(&self) -> u64 {
         self.bytes
     }

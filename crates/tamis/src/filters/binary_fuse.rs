@@ -32,10 +32,13 @@
 use alloc::vec::Vec;
 
 use tamis_bits::Words;
-use tamis_bits::peel::Fuse;
+use tamis_bits::peel::{Fuse, FuseTable};
 use tamis_format::{Reader, Writer};
 
-use super::common::peeled::{FuseSize, Layout, MAX_SHARD_BITS, Shard, Table, fuse_size, width_for};
+use super::common::peeled::{
+    FuseSize, LAYOUT, Layout, MAX_SHARD_BITS, Sections, Shard, fuse_size, read_layout,
+    solve_shards, validate_fuse, width_for, write_fuse,
+};
 use crate::error::Error;
 use crate::gather::{Gathered, gather};
 use crate::hash::KeyHash;
@@ -151,47 +154,39 @@ impl Shape for BinaryFuseShape {
 #[derive(Clone, Debug, PartialEq)]
 pub struct BinaryFuse {
     shape: BinaryFuseShape,
-    /// The shape's graph for the table's multiplier.
-    graph: Arity,
-    table: Table,
+    table: FuseTable,
 }
 
 impl BinaryFuse {
-    fn new(shape: BinaryFuseShape, table: Table) -> Self {
-        let graph = match shape.arity {
-            Arity::Three(graph) => Arity::Three(table.seeded(graph)),
-            Arity::Four(graph) => Arity::Four(table.seeded(graph)),
+    /// Makes the filter of `len` keys.
+    fn new(shape: BinaryFuseShape, sections: Sections, len: u64) -> Self {
+        let table = match shape.arity {
+            Arity::Three(graph) => sections.into_fuse(shape.layout, graph, len),
+            Arity::Four(graph) => sections.into_fuse(shape.layout, graph, len),
         };
-        Self { shape, graph, table }
+        Self { shape, table }
     }
 
     /// Returns the members that are listed beside the table: 0 unless an adversary chose the hashes.
     pub fn listed(&self) -> u64 {
-        self.table.extra.len() as u64
+        self.table.listed().len() as u64
     }
 }
 
 impl Filter for BinaryFuse {
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
-        match &self.graph {
-            Arity::Three(graph) => self.table.contains(graph, key.hi),
-            Arity::Four(graph) => self.table.contains(graph, key.hi),
-        }
+        self.table.contains(key.hi)
     }
 
     /// Returns the number of distinct keys.
     fn len(&self) -> u64 {
-        self.table.len
+        self.table.len()
     }
 
     fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
         assert!(out.len() >= keys.len(), "`out` is shorter than `keys`");
-        let (digests, out) = (keys.iter().map(|key| key.hi), &mut out[..keys.len()]);
-        match &self.graph {
-            Arity::Three(graph) => self.table.contains_batch(graph, digests, out),
-            Arity::Four(graph) => self.table.contains_batch(graph, digests, out),
-        }
+        self.table.contains_batch(keys.iter().map(|key| key.hi), out);
     }
 }
 
@@ -238,10 +233,8 @@ impl SolveParts for BinaryFuse {
         table: &mut [u64],
     ) -> Result<Vec<Shard>, Error> {
         match &shape.arity {
-            Arity::Three(graph) => {
-                Table::solve_shards(options, shape.layout, graph, records, table)
-            }
-            Arity::Four(graph) => Table::solve_shards(options, shape.layout, graph, records, table),
+            Arity::Three(graph) => solve_shards(options, shape.layout, graph, records, table),
+            Arity::Four(graph) => solve_shards(options, shape.layout, graph, records, table),
         }
     }
 
@@ -252,8 +245,8 @@ impl SolveParts for BinaryFuse {
         table: Words,
         shards: Vec<Shard>,
     ) -> Result<Self, Error> {
-        let table = Table::of_shards(shape.layout, table, shards, len)?;
-        Ok(Self::new(shape, table))
+        let sections = Sections::of_shards(shape.layout, table, shards)?;
+        Ok(Self::new(shape, sections, len))
     }
 
     fn encode_shard(_: &BinaryFuseShape, shard: Shard) -> Vec<u64> {
@@ -271,6 +264,7 @@ impl Persist for BinaryFuse {
     fn write<'a>(&'a self, to: &mut Writer<'a>) {
         let Layout { width, shard_bits, cells, .. } = self.shape.layout;
         to.shape(&[
+            LAYOUT,
             width.into(),
             self.shape.arity().into(),
             shard_bits.into(),
@@ -279,12 +273,13 @@ impl Persist for BinaryFuse {
             self.shape.keys,
             self.listed(),
         ]);
-        self.table.write(to);
+        write_fuse(&self.table, to);
     }
 
     fn read(from: &mut Reader) -> Result<Self, Error> {
         let len = from.header().keys;
         let mut fields = from.shape()?;
+        read_layout(&mut fields)?;
         let width = fields.next(1..=32, "bits per fingerprint")? as u32;
         let arity = fields.next(3..=4, "cells per key")? as u32;
         let shard_bits = fields.next(0..=MAX_SHARD_BITS.into(), "bits of a shard number")? as u32;
@@ -298,11 +293,11 @@ impl Persist for BinaryFuse {
         let shape = shape
             .filter(|shape| shape.layout.is_sound())
             .ok_or_else(|| from.corrupt("the number of cells does not fit the segments"))?;
-        Ok(Self::new(shape, Table::read(from, layout, len, listed)?))
+        Ok(Self::new(shape, Sections::read(from, layout, listed)?, len))
     }
 
     fn validate(&self) -> Result<(), Error> {
-        self.table.validate()
+        validate_fuse(self.shape.layout, &self.table)
     }
 }
 

@@ -35,7 +35,9 @@ use tamis_bits::Words;
 use tamis_bits::peel::Blocks;
 use tamis_format::{Reader, Writer};
 
-use super::common::peeled::{Layout, MAX_SHARD_BITS, Shard, Table, shards, width_for};
+use super::common::peeled::{
+    Layout, MAX_SHARD_BITS, Sections, Shard, Table, shards, solve_shards, width_for,
+};
 use crate::error::Error;
 use crate::gather::{Gathered, gather};
 use crate::hash::KeyHash;
@@ -152,14 +154,14 @@ pub struct Xor {
 impl Xor {
     /// Returns the members that are listed beside the table: 0 unless an adversary chose the hashes.
     pub fn listed(&self) -> u64 {
-        self.table.extra.len() as u64
+        self.table.sections.extra.len() as u64
     }
 }
 
 impl Filter for Xor {
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
-        self.table.contains(&self.shape.graph, key.hi)
+        self.table.contains(key.hi)
     }
 
     /// Returns the number of distinct keys.
@@ -170,7 +172,7 @@ impl Filter for Xor {
     fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
         assert!(out.len() >= keys.len(), "`out` is shorter than `keys`");
         let digests = keys.iter().map(|key| key.hi);
-        self.table.contains_batch(&self.shape.graph, digests, &mut out[..keys.len()]);
+        self.table.contains_batch(digests, &mut out[..keys.len()]);
     }
 }
 
@@ -216,7 +218,7 @@ impl SolveParts for Xor {
         records: Gathered<1>,
         table: &mut [u64],
     ) -> Result<Vec<Shard>, Error> {
-        Table::solve_shards(options, shape.layout, &shape.graph, records, table)
+        solve_shards(options, shape.layout, &shape.graph, records, table)
     }
 
     fn finish(
@@ -226,8 +228,8 @@ impl SolveParts for Xor {
         table: Words,
         shards: Vec<Shard>,
     ) -> Result<Self, Error> {
-        let table = Table::of_shards(shape.layout, table, shards, len)?;
-        Ok(Self { shape, table })
+        let sections = Sections::of_shards(shape.layout, table, shards)?;
+        Ok(Self { table: Table::new(shape.layout, shape.graph, sections, len), shape })
     }
 
     fn encode_shard(_: &XorShape, shard: Shard) -> Vec<u64> {
@@ -262,7 +264,8 @@ impl Persist for Xor {
         let layout = Layout { width, shard_bits, cells: block * 3, room };
         let shape = XorShape::checked(keys, layout);
         let shape = shape.ok_or_else(|| from.corrupt("the number of cells is too large"))?;
-        Ok(Self { shape, table: Table::read(from, layout, len, listed)? })
+        let sections = Sections::read(from, layout, listed)?;
+        Ok(Self { table: Table::new(layout, shape.graph, sections, len), shape })
     }
 
     fn validate(&self) -> Result<(), Error> {
