@@ -232,11 +232,10 @@ impl<const W: usize> Peeler<W> {
                         for record in now {
                             for cell in graph.edge(multiplier, record[0]).cells {
                                 // SAFETY: the graph guarantees that the cell is below `cells`, the
-                                // length of both slices.
-                                let (sum, degree) = unsafe {
-                                    (sums.get_unchecked_mut(cell), degrees.get_unchecked_mut(cell))
-                                };
-                                add(sum, record);
+                                // length of `sums`.
+                                add(unsafe { sums.get_unchecked_mut(cell) }, record);
+                                // SAFETY: as above; `degrees` has the same length.
+                                let degree = unsafe { degrees.get_unchecked_mut(cell) };
                                 *degree = degree.saturating_add(1);
                             }
                         }
@@ -271,11 +270,10 @@ impl<const W: usize> Peeler<W> {
                 done += 1;
                 let record = sums[cell];
                 for other in graph.edge(multiplier, record[0]).cells {
-                    // SAFETY: as above.
-                    let (sum, degree) = unsafe {
-                        (sums.get_unchecked_mut(other), degrees.get_unchecked_mut(other))
-                    };
-                    add(sum, &record);
+                    // SAFETY: as above: the cell is below `cells`, the length of `sums`.
+                    add(unsafe { sums.get_unchecked_mut(other) }, &record);
+                    // SAFETY: as above; `degrees` has the same length.
+                    let degree = unsafe { degrees.get_unchecked_mut(other) };
                     *degree -= u8::from(*degree != MANY);
                     let alone = *degree == 1 && other < closed;
                     enqueue(graph, order, &mut tail, &mut self.late, other, alone);
@@ -320,48 +318,42 @@ impl<const W: usize> Peeler<W> {
         table: &mut [u64],
         check: impl FnMut() -> Result<(), E>,
     ) -> Result<(), E> {
-        let bits = packed::words(graph.cells() as u64, width).map(|words| words as usize);
-        assert!(bits.is_some_and(|words| words <= table.len()), "the table is too short");
-        let table = table.as_mut_ptr();
         let is_little = cfg!(target_endian = "little");
-        // SAFETY: the assertion above shows that as many cells of that width as the graph has lie in
-        // the table, which is borrowed for writing, and the pointer is aligned for words.
-        unsafe {
-            match width {
-                8 if is_little => self.fill_with(graph, multiplier, table.cast::<u8>(), check),
-                16 if is_little => self.fill_with(graph, multiplier, table.cast::<u16>(), check),
-                32 if is_little => self.fill_with(graph, multiplier, table.cast::<u32>(), check),
-                _ => {
-                    let words = core::slice::from_raw_parts_mut(table, bits.unwrap_or(0));
-                    self.fill_packed(graph, multiplier, width, words, check)
-                }
+        match width {
+            8 if is_little => {
+                // SAFETY: all bits of a word are initialised, and any bits are a number.
+                let (_, cells, _) = unsafe { table.align_to_mut::<u8>() };
+                self.fill_whole(graph, multiplier, cells, check)
             }
+            16 if is_little => {
+                // SAFETY: as above.
+                let (_, cells, _) = unsafe { table.align_to_mut::<u16>() };
+                self.fill_whole(graph, multiplier, cells, check)
+            }
+            _ => self.fill_packed(graph, multiplier, width, table, check),
         }
     }
 
     /// Does the same for cells of whole bytes.
-    ///
-    /// # Safety
-    /// As many cells as the graph has must lie at `table`, initialised, aligned and not borrowed.
-    unsafe fn fill_with<const K: usize, C: Cell, E>(
+    fn fill_whole<const K: usize, C: Cell, E>(
         &self,
         graph: &impl Graph<K>,
         multiplier: u64,
-        table: *mut C,
+        table: &mut [C],
         mut check: impl FnMut() -> Result<(), E>,
     ) -> Result<(), E> {
+        let table = &mut table[..graph.cells()];
         let mut owners = self.owners();
         for _ in (0..self.peeled).step_by(CHECKED) {
             check()?;
             for (cell, record) in owners.by_ref().take(CHECKED) {
                 let edge = graph.edge(multiplier, record[0]);
                 let value = edge.cells.iter().fold(C::low(edge.print), |sum, cell| {
-                    // SAFETY: the graph guarantees that its cells are below their number.
-                    sum.xor(unsafe { table.add(*cell).read() })
+                    // SAFETY: the graph guarantees that the cell is below the number of cells, which
+                    // is the length of the table.
+                    sum.xor(*unsafe { table.get_unchecked(*cell) })
                 });
-                assert!(cell < graph.cells());
-                // SAFETY: the assertion above shows that the cell lies in the table.
-                unsafe { table.add(cell).write(value) };
+                table[cell] = value;
             }
         }
         Ok(())
@@ -439,7 +431,7 @@ macro_rules! cell {
         }
     )* };
 }
-cell!(u8 u16 u32);
+cell!(u8 u16);
 
 /// Returns how many of the first records have the same bits above the lowest `shift`.
 #[inline(always)]

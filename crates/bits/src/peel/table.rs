@@ -45,6 +45,8 @@ pub struct FuseTable {
     stride: u64,
     fold: u64,
     width: u32,
+    /// The bits of a fingerprint.
+    low_bits: u64,
     listed: Words,
     len: u64,
 }
@@ -55,8 +57,8 @@ const SHARDS: u8 = 1;
 /// One shard whose first cells depend on the multiplier.
 const SMALL: u8 = 2;
 
-/// Which of the forms that [`FuseTable::contains`] reads inline a table has, if any. They have three
-/// cells per digest, and their cells alone decide.
+/// Which of the forms that [`FuseTable::contains`] tells apart a table has, if any. They have three cells
+/// per digest, and their cells alone decide.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Inline {
     /// One shard with cells of 8 bits.
@@ -66,6 +68,9 @@ struct Inline {
     /// One shard with cells of 16 bits.
     pairs: bool,
     pair_shards: bool,
+    /// One shard with cells of another width.
+    packed: bool,
+    packed_shards: bool,
 }
 
 /// Bytes of a table that stays in the cache, where prefetching only takes time.
@@ -159,6 +164,8 @@ impl FuseTable {
             byte_shards: is(SHARDS, 8),
             pairs: is(ONE, 16),
             pair_shards: is(SHARDS, 16),
+            packed: is(ONE, 1),
+            packed_shards: is(SHARDS, 1),
         };
         Some(Self {
             inline,
@@ -175,6 +182,7 @@ impl FuseTable {
             stride,
             fold: graph.fold,
             width,
+            low_bits: mask(width),
             listed,
             len,
         })
@@ -218,6 +226,10 @@ impl FuseTable {
             self.holds::<3, ONE, 2>(digest)
         } else if self.inline.pair_shards {
             self.holds::<3, SHARDS, 2>(digest)
+        } else if self.inline.packed {
+            self.holds_apart::<3, ONE, 0>(digest)
+        } else if self.inline.packed_shards {
+            self.holds_apart::<3, SHARDS, 0>(digest)
         } else {
             self.contains_other(digest)
         }
@@ -322,8 +334,8 @@ impl FuseTable {
     /// Returns whether the XOR of the cells is the digest's fingerprint.
     #[inline(always)]
     fn matches<const BYTES: usize>(&self, sum: u64, digest: u64) -> bool {
-        let width = if BYTES == 0 { self.width } else { BYTES as u32 * 8 };
-        (sum ^ digest) & mask(width) == 0
+        let low = if BYTES == 0 { self.low_bits } else { mask(BYTES as u32 * 8) };
+        (sum ^ digest) & low == 0
     }
 
     /// Returns the XOR of the cells, with other bits above if they have no whole bytes.

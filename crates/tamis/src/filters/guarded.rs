@@ -219,7 +219,7 @@ impl Deny for Guarded {
         // it has all keys of level 1.
         let (options1, options2) = (options.share(1, 3, false), options.share(2, 3, true));
         let (third, two_thirds) = (|error| scale_limit(error, 1), |error| scale_limit(error, 2));
-        let (mut members, mut both) = (Gathering::new(&options1), Gathering::new(&options2));
+        let (mut members, mut both) = (Gathering::in_runs(&options1), Gathering::new(&options2));
         read_keys(options, keys, |run| {
             members.extend(run.iter().map(|key| [key.hi])).map_err(third)?;
             both.extend(run.iter().map(|key| [key.hi, MEMBER])).map_err(two_thirds)

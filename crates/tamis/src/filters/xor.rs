@@ -14,7 +14,7 @@
 //! | bits per key | 1.23 w | 1.08 w + 0.47: 9.1 instead of 9.9 at w = 8 |
 //! | rate | 2^-w exactly | the same |
 //! | cache lines | 3, anywhere in the shard | 3, and one more for half of all keys |
-//! | building | sorts the digests, then peels the whole shard at once | the same |
+//! | building | partitions the digests, then peels the whole shard at once | the same |
 //! | failure | none, as for the binary fuse filter | the same |
 //!
 //! With `plus=1`, the xor+ filter, the third block is stored as one bit per cell and the cells that
@@ -39,7 +39,7 @@ use super::common::peeled::{
     Layout, MAX_SHARD_BITS, Sections, Shard, Table, shards, solve_shards, width_for,
 };
 use crate::error::Error;
-use crate::gather::{Gathered, gather};
+use crate::gather::{Gathered, gather_runs};
 use crate::hash::KeyHash;
 use crate::limits::MAX_KEYS;
 #[cfg(not(feature = "std"))]
@@ -190,7 +190,7 @@ impl Build for Xor {
         fit: impl FnOnce(u64) -> Result<XorShape, Error>,
         keys: impl KeySource,
     ) -> Result<Self, Error> {
-        let records = gather(options, keys)?;
+        let records = gather_runs(options, keys)?;
         Self::solve_whole(options, fit(records.len())?, records)
     }
 }

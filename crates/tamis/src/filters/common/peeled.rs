@@ -401,6 +401,7 @@ pub(in crate::filters) fn solve_shards<const K: usize>(
     // Peelers are reused, because fresh pages cost as much as the peeling.
     let peelers = Mutex::new(Vec::new());
     let check = || options.check(0, len);
+    let records = records.with_order(graph.order_bits());
     records.solve(options, layout.shard_bits, cells, |_, records, part| {
         let idle = peelers.lock().expect("no panic").pop();
         let mut peeler = idle.unwrap_or_else(Peeler::new);
