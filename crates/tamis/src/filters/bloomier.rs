@@ -44,6 +44,7 @@ use tamis_bits::lanes::window;
 use tamis_bits::{Words, packed, prefetch};
 use tamis_format::{Reader, Writer};
 
+use super::common::peeled::{LAYOUT, read_layout};
 use super::common::retrieval::{Cells, Grid, Place, Retrieval, Shard};
 use crate::error::Error;
 use crate::gather::{Gathered, Gathering};
@@ -406,13 +407,14 @@ impl Persist for Bloomier {
         let BloomierShape { keys, cell: Cell { check, value_bits }, grid } = self.shape;
         let [shard_bits, cells, segment] = grid.fields();
         let [check, value_bits] = [check, value_bits].map(u64::from);
-        to.shape(&[check, value_bits, shard_bits, cells, segment, keys, self.listed()]);
+        to.shape(&[LAYOUT, check, value_bits, shard_bits, cells, segment, keys, self.listed()]);
         self.cells.write(to);
     }
 
     fn read(from: &mut Reader) -> Result<Self, Error> {
         let len = from.header().keys;
         let mut fields = from.shape()?;
+        read_layout(&mut fields)?;
         let check = fields.next(0..=MAX_CHECK.into(), "check bits")? as u32;
         let value_bits = fields.next(1..=64, "bits per value")? as u32;
         let cell = Cell { check, value_bits };
@@ -502,11 +504,12 @@ mod tests {
     /// Digests without a cell are listed, sorted, with values that can be set.
     #[test]
     fn digests_without_a_cell_are_listed() {
-        let all: Vec<_> = (0..3000).map(|at| (KeyHash { hi: at, lo: 0 }, at & 255)).collect();
-        let shape = BloomierShape::new(3000, 8, 8).unwrap();
+        // They share their first cell, and so 4097 cells.
+        let all: Vec<_> = (0..7000).map(|at| (KeyHash { hi: at, lo: 0 }, at & 255)).collect();
+        let shape = BloomierShape::new(60_000, 8, 8).unwrap();
         let stated = shape.figures().bytes;
         let mut filter = build(shape, &all);
-        assert!(filter.listed() > 1000 && filter.len() == 3000, "{}", filter.listed());
+        assert!(filter.listed() > 1000 && filter.len() == 7000, "{}", filter.listed());
         assert_eq!(stated, filter.shape.figures().bytes);
         for (key, value) in &all {
             assert_eq!(filter.set(*key, value ^ 0x55).unwrap(), Some(*value));

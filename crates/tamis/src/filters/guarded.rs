@@ -35,11 +35,14 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use tamis_bits::peel::Fuse;
+use tamis_bits::peel::{Fuse, FuseTable};
 use tamis_bits::set;
 use tamis_format::{Reader, Writer};
 
-use super::common::peeled::{FuseSize, Layout, MAX_SHARD_BITS, Table, fuse_size};
+use super::common::peeled::{
+    FuseSize, LAYOUT, Layout, MAX_SHARD_BITS, Sections, fuse_size, read_layout, solve_fuse,
+    validate_fuse, write_fuse,
+};
 use super::common::retrieval::{Cells, Grid, Place, Retrieval};
 use crate::error::Error;
 use crate::gather::Gathering;
@@ -89,15 +92,15 @@ impl Level {
     }
 }
 
-/// The cells of level 2, 1 bit each. The XOR of three of them and a bit of the fingerprint is
-/// [`MEMBER`] or [`DENIED`].
+/// The cells of level 2, 1 bit each. The XOR of three of them and a bit of the fingerprint, which level 1
+/// does not use, is [`MEMBER`] or [`DENIED`].
 struct Verdict;
 
 impl Verdict {
     #[inline(always)]
     fn of(table: &[u64], place: &Place) -> u64 {
         let bits = place.codes.map(|bit| u64::from(set::get(table, bit)));
-        bits[0] ^ bits[1] ^ bits[2] ^ place.fingerprint & 1
+        bits[0] ^ bits[1] ^ bits[2] ^ place.fingerprint >> MAX_WIDTH & 1
     }
 }
 
@@ -194,9 +197,7 @@ impl Shape for GuardedShape {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Guarded {
     shape: GuardedShape,
-    first: Table,
-    /// The graph of level 1 for its multiplier.
-    graph: Fuse<3>,
+    first: FuseTable,
     second: Retrieval,
 }
 
@@ -222,7 +223,7 @@ impl Deny for Guarded {
         // it has all keys of level 1.
         let (options1, options2) = (options.share(1, 3, false), options.share(2, 3, true));
         let (third, two_thirds) = (|error| scale_limit(error, 1), |error| scale_limit(error, 2));
-        let (mut members, mut both) = (Gathering::new(&options1), Gathering::new(&options2));
+        let (mut members, mut both) = (Gathering::in_runs(&options1), Gathering::new(&options2));
         read_all(options, keys, |run| {
             members.extend(run.iter().map(|key| [key.hi])).map_err(third)?;
             both.extend(run.iter().map(|key| [key.hi, MEMBER])).map_err(two_thirds)
@@ -230,14 +231,13 @@ impl Deny for Guarded {
         let members = members.finish().map_err(third)?;
         let (len, mut shape) = (members.len(), fit(members.len())?);
         let level = &shape.first;
-        let first = Table::solve(&options1, level.layout, &level.graph, members).map_err(third)?;
-        let graph = first.seeded(shape.first.graph);
+        let first = solve_fuse(&options1, level.layout, level.graph, members).map_err(third)?;
 
         let mut passes = [false; BATCH];
         read_all(options, denied, |run| {
             for run in run.chunks(BATCH) {
                 let passes = &mut passes[..run.len()];
-                first.contains_batch(&graph, run.iter().map(|key| key.hi), passes);
+                first.contains_batch(run.iter().map(|key| key.hi), passes);
                 let passing = run.iter().zip(passes).filter(|(_, passes)| **passes);
                 let records: Vec<_> = passing.map(|(key, _)| [key.hi, DENIED]).collect();
                 both.extend(records.into_iter()).map_err(two_thirds)?;
@@ -253,7 +253,7 @@ impl Deny for Guarded {
         let second =
             Retrieval::solve(&options2, shape.second, MULTIPLIERS, both, conflict, &Verdict);
         let second = second.map_err(two_thirds)?;
-        Ok(Self { shape, first, graph, second })
+        Ok(Self { shape, first, second })
     }
 }
 
@@ -269,13 +269,12 @@ impl Guarded {
 impl Filter for Guarded {
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
-        self.first.contains(&self.graph, key.hi)
-            && self.contains_in_level_2(key.hi, &self.second.place(key.hi))
+        self.first.contains(key.hi) && self.contains_in_level_2(key.hi, &self.second.place(key.hi))
     }
 
     /// Returns the number of distinct keys.
     fn len(&self) -> u64 {
-        self.first.len
+        self.first.len()
     }
 
     fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
@@ -283,7 +282,7 @@ impl Filter for Guarded {
         let mut passed = [0; BATCH];
         for (keys, out) in keys.chunks(BATCH).zip(out.chunks_mut(BATCH)) {
             let out = &mut out[..keys.len()];
-            self.first.contains_batch(&self.graph, keys.iter().map(|key| key.hi), out);
+            self.first.contains_batch(keys.iter().map(|key| key.hi), out);
             // Only the digests that passed are looked up in level 2.
             let mut count = 0;
             for (at, passes) in out.iter().enumerate() {
@@ -322,18 +321,19 @@ impl Persist for Guarded {
     fn write<'a>(&'a self, to: &mut Writer<'a>) {
         let GuardedShape { keys, denied, first: Level { layout, segment, .. }, second } =
             self.shape;
-        let mut fields = vec![keys, denied, layout.width.into(), layout.shard_bits.into()];
-        fields.extend([layout.cells, segment.into(), self.first.extra.len() as u64]);
+        let mut fields = vec![LAYOUT, keys, denied, layout.width.into(), layout.shard_bits.into()];
+        fields.extend([layout.cells, segment.into(), self.first.listed().len() as u64]);
         fields.extend(second.fields());
         fields.push(self.second.listed());
         to.shape(&fields);
-        self.first.write(to);
+        write_fuse(&self.first, to);
         self.second.write(to);
     }
 
     fn read(from: &mut Reader) -> Result<Self, Error> {
         let len = from.header().keys;
         let mut fields = from.shape()?;
+        read_layout(&mut fields)?;
         let keys = fields.next(len..=MAX_KEYS, "capacity in keys")?;
         let denied = fields.next(0..=MAX_KEYS, "capacity in denied keys")?;
         let width = fields.next(1..=MAX_WIDTH.into(), "bits per fingerprint")? as u32;
@@ -347,17 +347,16 @@ impl Persist for Guarded {
         let first = Level::of(Layout { width, shard_bits, cells, room: 0 }, segment);
         let first =
             first.ok_or_else(|| from.corrupt("the number of cells does not fit the segments"))?;
-        let table = Table::read(from, first.layout, len, listed)?;
+        let sections = Sections::read(from, first.layout, listed)?;
         Ok(Self {
             shape: GuardedShape { keys, denied, first, second },
-            graph: table.seeded(first.graph),
-            first: table,
+            first: sections.into_fuse(first.layout, first.graph, len),
             second: Retrieval::read(from, second, listed2)?,
         })
     }
 
     fn validate(&self) -> Result<(), Error> {
-        self.first.validate()?;
+        validate_fuse(self.shape.first.layout, &self.first)?;
         self.second.validate(1)
     }
 }
@@ -459,15 +458,17 @@ mod tests {
         }
     }
 
-    /// No multiplier can place these lists: members and denied keys are consecutive numbers.
+    /// No multiplier can place these lists: members and denied keys are consecutive numbers, which share
+    /// their first cell in both levels, beside enough keys for large tables.
     #[test]
     fn digests_without_a_cell_are_listed() {
         let alike = |from: u64| -> Vec<KeyHash> {
-            (0..3000).map(|key| KeyHash { hi: 2 * key + from, lo: 0 }).collect()
+            (0..8000).map(|key| KeyHash { hi: 2 * key + from, lo: 0 }).collect()
         };
-        let (keys, denied) = (alike(0), alike(1));
+        let (mut keys, denied) = (alike(0), alike(1));
+        keys.extend(hashes(10, 60_000));
         let filter = build(0.25, &keys, &denied).unwrap();
-        assert!(filter.second.listed() > 1000 && !filter.first.extra.is_empty());
+        assert!(filter.second.listed() > 1000 && !filter.first.listed().is_empty());
         check(&filter, &keys, &denied);
     }
 }

@@ -14,7 +14,7 @@
 //! | bits per key | 1.23 w | 1.08 w + 0.47: 9.1 instead of 9.9 at w = 8 |
 //! | rate | 2^-w exactly | the same |
 //! | cache lines | 3, anywhere in the shard | 3, and one more for half of all keys |
-//! | building | sorts the digests, then peels the whole shard at once | the same |
+//! | building | partitions the digests, then peels the whole shard at once | the same |
 //! | failure | none, as for the binary fuse filter | the same |
 //!
 //! With `plus=1`, the xor+ filter, the third block is stored as one bit per cell and the cells that
@@ -35,9 +35,11 @@ use tamis_bits::Words;
 use tamis_bits::peel::Blocks;
 use tamis_format::{Reader, Writer};
 
-use super::common::peeled::{Layout, MAX_SHARD_BITS, Shard, Table, shards, width_for};
+use super::common::peeled::{
+    Layout, MAX_SHARD_BITS, Sections, Shard, Table, shards, solve_shards, width_for,
+};
 use crate::error::Error;
-use crate::gather::{Gathered, gather};
+use crate::gather::{Gathered, gather_runs};
 use crate::hash::KeyHash;
 use crate::limits::MAX_KEYS;
 #[cfg(not(feature = "std"))]
@@ -161,14 +163,14 @@ pub struct Xor {
 impl Xor {
     /// Returns the members that are listed beside the table: 0 unless an adversary chose the hashes.
     pub fn listed(&self) -> u64 {
-        self.table.extra.len() as u64
+        self.table.sections.extra.len() as u64
     }
 }
 
 impl Filter for Xor {
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
-        self.table.contains(&self.shape.graph, key.hi)
+        self.table.contains(key.hi)
     }
 
     /// Returns the number of distinct keys.
@@ -179,7 +181,7 @@ impl Filter for Xor {
     fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
         assert!(out.len() >= keys.len(), "`out` is shorter than `keys`");
         let digests = keys.iter().map(|key| key.hi);
-        self.table.contains_batch(&self.shape.graph, digests, &mut out[..keys.len()]);
+        self.table.contains_batch(digests, &mut out[..keys.len()]);
     }
 }
 
@@ -197,7 +199,7 @@ impl Build for Xor {
         fit: impl FnOnce(u64) -> Result<XorShape, Error>,
         keys: impl KeySource,
     ) -> Result<Self, Error> {
-        let records = gather(options, keys)?;
+        let records = gather_runs(options, keys)?;
         Self::solve_whole(options, fit(records.len())?, records)
     }
 }
@@ -225,7 +227,7 @@ impl SolveParts for Xor {
         records: Gathered<1>,
         table: &mut [u64],
     ) -> Result<Vec<Shard>, Error> {
-        Table::solve_shards(options, shape.layout, &shape.graph, records, table)
+        solve_shards(options, shape.layout, &shape.graph, records, table)
     }
 
     fn finish(
@@ -235,8 +237,8 @@ impl SolveParts for Xor {
         table: Words,
         shards: Vec<Shard>,
     ) -> Result<Self, Error> {
-        let table = Table::of_shards(shape.layout, table, shards, len)?;
-        Ok(Self { shape, table })
+        let sections = Sections::of_shards(shape.layout, table, shards)?;
+        Ok(Self { table: Table::new(shape.layout, shape.graph, sections, len), shape })
     }
 
     fn encode_shard(_: &XorShape, shard: Shard) -> Vec<u64> {
@@ -271,7 +273,8 @@ impl Persist for Xor {
         let layout = Layout { width, shard_bits, cells: block * 3, room };
         let shape = XorShape::checked(keys, layout);
         let shape = shape.ok_or_else(|| from.corrupt("the number of cells is too large"))?;
-        Ok(Self { shape, table: Table::read(from, layout, len, listed)? })
+        let sections = Sections::read(from, layout, listed)?;
+        Ok(Self { table: Table::new(layout, shape.graph, sections, len), shape })
     }
 
     fn validate(&self) -> Result<(), Error> {

@@ -1,4 +1,4 @@
-//! Gathering: collects all keys of a static filter, sorted and without duplicates, before the first
+//! Gathering: collects all keys of a static filter, in order and without duplicates, before the first
 //! one is placed.
 //!
 //! A static filter is solved as a whole, so it needs every key before it can place one. Until then
@@ -19,6 +19,9 @@
 //! All shards have equal parts of the table, so the position of a part follows from the number of
 //! its shard. Each shard is solved from its own records alone, so the bytes do not depend on the
 //! number of threads.
+//!
+//! **Order.** Kinds that are peeled need the records only in the order of some leading bits, so theirs
+//! are partitioned into runs of about 2^9 records. The records of other kinds are sorted.
 //!
 //! **Memory.** Up to 2^17 records are kept in one vector. More are partitioned into 256 buckets as
 //! they arrive, in blocks that are never copied to grow: 8 bytes per record. Only the buckets being
@@ -87,16 +90,38 @@ const LEAST_MEMORY: u64 = 16 << 20;
 #[derive(Debug)]
 pub(crate) struct Gathering<'m, const W: usize> {
     options: &'m BuildOptions<'m>,
+    order: Order,
     /// All records, up to [`FEW`].
     few: Vec<Record<W>>,
     many: Option<Many<W>>,
     read: u64,
 }
 
+/// How the gathered records are ordered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    Sorted,
+    /// By so many leading bits that about 2^9 records share them. This takes a third of the time, and
+    /// is all that peeling needs.
+    Runs,
+}
+
+/// The binary logarithm of the least records that share their leading bits in [`Order::Runs`].
+const RUN_BITS: u32 = 9;
+/// The most bits by which a bucket is partitioned at once.
+const MAX_DIGIT: u32 = 12;
+/// Fewer records than this are always sorted.
+const SORTED: usize = 1 << 12;
+
 impl<'m, const W: usize> Gathering<'m, W> {
     /// Returns an empty collection.
     pub(crate) fn new(options: &'m BuildOptions<'m>) -> Self {
-        Self { options, few: Vec::new(), many: None, read: 0 }
+        Self { options, order: Order::Sorted, few: Vec::new(), many: None, read: 0 }
+    }
+
+    /// Returns an empty collection that orders the records only as far as peeling needs it.
+    pub(crate) fn in_runs(options: &'m BuildOptions<'m>) -> Self {
+        Self { order: Order::Runs, ..Self::new(options) }
     }
 
     /// Adds records.
@@ -124,12 +149,18 @@ impl<'m, const W: usize> Gathering<'m, W> {
 
     /// Sorts the records and drops duplicates.
     pub(crate) fn finish(self) -> Result<Gathered<W>, Error> {
-        let Self { options, few, many, read } = self;
+        let Self { options, order, few, many, read } = self;
         options.advance(0, read)?;
         if let Some(many) = many {
-            return many.finish(options);
+            return many.finish(options, order);
         }
         let mut sorter = Sorter::default();
+        if order == Order::Runs && few.len() >= SORTED {
+            let bits = few.len().ilog2() - RUN_BITS;
+            let records = take(sorter.partition(0, bits, &[few], || options.check(0, read))?);
+            let buckets = vec![Tally::of(&records)];
+            return Ok(Gathered::new(Held::Few(records), buckets, bits));
+        }
         let fill = |to: &mut Vec<_>| {
             *to = few;
             Ok(())
@@ -137,8 +168,18 @@ impl<'m, const W: usize> Gathering<'m, W> {
         let mut sorted = take(sorter.sort(0, fill, || options.check(0, read))?);
         sorted.dedup();
         let buckets = vec![Tally::of(&sorted)];
-        Ok(Gathered::new(Held::Few(sorted), buckets))
+        Ok(Gathered::new(Held::Few(sorted), buckets, 64))
     }
+}
+
+/// Gathers the digests of all keys, ordered as far as peeling needs it.
+pub(crate) fn gather_runs(
+    options: &BuildOptions<'_>,
+    keys: impl KeySource,
+) -> Result<Gathered<1>, Error> {
+    let mut gathering = Gathering::in_runs(options);
+    read_all(options, keys, |run| gathering.extend(run.iter().map(|key| [key.hi])))?;
+    gathering.finish()
 }
 
 /// Gathers the digests of all keys.
@@ -216,7 +257,7 @@ impl<const W: usize> Many<W> {
         self.arena.push(bucket, &self.buffers[bucket * BLOCK..][..fill])
     }
 
-    fn finish(mut self, options: &BuildOptions<'_>) -> Result<Gathered<W>, Error> {
+    fn finish(mut self, options: &BuildOptions<'_>, order: Order) -> Result<Gathered<W>, Error> {
         for bucket in 0..BUCKETS {
             self.flush(bucket, options)?;
         }
@@ -226,14 +267,17 @@ impl<const W: usize> Many<W> {
         let Self { mut arena, spill, placed, .. } = self;
         let mut buckets = vec![Tally::default(); BUCKETS];
         let Some(spill) = spill else {
-            sort_blocks(options, &mut arena, placed.records, &mut buckets)?;
-            return Ok(Gathered::new(Held::Blocks(arena), buckets));
+            let digit = placed.records.max(1).ilog2().saturating_sub(BUCKET_BITS + RUN_BITS);
+            let digit = (order == Order::Runs).then_some(digit.min(MAX_DIGIT));
+            order_blocks(options, &mut arena, digit, placed.records, &mut buckets)?;
+            let bits = digit.map_or(64, |digit| BUCKET_BITS + digit);
+            return Ok(Gathered::new(Held::Blocks(arena), buckets, bits));
         };
         drop(arena);
         if count_spilled(&spill, options, &mut buckets)? != placed {
             return Err(spill.damaged());
         }
-        Ok(Gathered::new(Held::Spilled(spill), buckets))
+        Ok(Gathered::new(Held::Spilled(spill), buckets, 64))
     }
 }
 
@@ -265,10 +309,12 @@ fn spill<const W: usize>(
     Err(Error::Memory { bytes: arena.bytes() })
 }
 
-/// Sorts every bucket, drops duplicates, and writes the rest back to the same blocks.
-fn sort_blocks<const W: usize>(
+/// Sorts every bucket, or orders it by its next `digit` bits, drops duplicates, and writes the rest back
+/// to the same blocks.
+fn order_blocks<const W: usize>(
     options: &BuildOptions<'_>,
     arena: &mut Arena<W>,
+    digit: Option<u32>,
     records: u64,
     tallies: &mut [Tally],
 ) -> Result<(), Error> {
@@ -276,12 +322,18 @@ fn sort_blocks<const W: usize>(
     run_jobs(options.thread_count(), jobs, |sorter: &mut Sorter<W>, ((mut blocks, len), tally)| {
         let check = || options.check(0, records);
         check()?;
-        let sorted = sorter.sort(BUCKET_BITS, |to| append(&blocks, to), check)?;
-        sorted.dedup();
-        for (block, records) in blocks.iter_mut().zip(sorted.chunks(BLOCK)) {
+        let ordered = match digit {
+            Some(digit) => sorter.partition(BUCKET_BITS, digit, &blocks, check)?,
+            None => {
+                let sorted = sorter.sort(BUCKET_BITS, |to| append(&blocks, to), check)?;
+                sorted.dedup();
+                sorted
+            }
+        };
+        for (block, records) in blocks.iter_mut().zip(ordered.chunks(BLOCK)) {
             block[..records.len()].copy_from_slice(records);
         }
-        (*len, *tally) = (sorted.len(), Tally::of(sorted));
+        (*len, *tally) = (ordered.len(), Tally::of(ordered));
         Ok(())
     })
 }
@@ -337,10 +389,14 @@ impl Tally {
     }
 }
 
-/// Sorted, distinct records.
+/// Distinct records, in order.
 #[derive(Debug)]
 pub struct Gathered<const W: usize> {
     held: Held<W>,
+    /// The leading bits by which the records are ordered, and by which the solver needs them to be.
+    /// Sorted records are ordered by all 64.
+    ordered: u32,
+    needs: u32,
     /// The distinct records of each bucket.
     buckets: Vec<Tally>,
     /// Bytes that the solver takes per record of a shard.
@@ -351,17 +407,18 @@ pub struct Gathered<const W: usize> {
 
 #[derive(Debug)]
 enum Held<const W: usize> {
-    /// One bucket, sorted.
+    /// One bucket, in order.
     Few(Vec<Record<W>>),
-    /// Every bucket sorted.
+    /// Every bucket in order.
     Blocks(Arena<W>),
     /// In a file, unsorted.
     Spilled(Spill<W>),
 }
 
 impl<const W: usize> Gathered<W> {
-    fn new(held: Held<W>, buckets: Vec<Tally>) -> Self {
-        Self { held, buckets, solver_bytes: peeling_bytes::<W>(), range: PartRange::ALL }
+    fn new(held: Held<W>, buckets: Vec<Tally>, ordered: u32) -> Self {
+        let (solver_bytes, range) = (peeling_bytes::<W>(), PartRange::ALL);
+        Self { held, ordered, needs: 64, buckets, solver_bytes, range }
     }
 
     /// Returns the number of records.
@@ -372,6 +429,17 @@ impl<const W: usize> Gathered<W> {
     /// Sets the bytes that the solver takes per record of a shard. The default is what peeling takes.
     pub(crate) fn with_solver_bytes(self, solver_bytes: u64) -> Self {
         Self { solver_bytes, ..self }
+    }
+
+    /// Sets the number of leading bits by which the records of a shard must be ordered. The default is
+    /// 64: they are sorted.
+    pub(crate) fn with_order(self, needs: u32) -> Self {
+        Self { needs, ..self }
+    }
+
+    /// Returns whether the records have the order that the solver needs for `2^bits` shards.
+    fn is_ordered(&self, bits: u32) -> bool {
+        self.ordered >= self.needs.max(bits)
     }
 
     /// Restricts the work to the shards of `range`, in which all records lie.
@@ -434,7 +502,9 @@ impl<const W: usize> Gathered<W> {
         let (shards, all) = (self.shards(bits), self.len());
         let (groups, in_range) = (self.groups(bits), self.range_buckets());
         let (group_shards, group_buckets) = (shards.len() / groups, in_range.len() / groups);
-        let threads = self.prepare(options, groups, group_shards, bytes, bytes_per_thread)?;
+        let is_ordered = self.is_ordered(bits);
+        let threads =
+            self.prepare(options, [groups, group_shards], is_ordered, bytes, bytes_per_thread)?;
 
         let part = table.len() / shards.len();
         let mut results: Vec<Option<T>> = shards.clone().map(|_| None).collect();
@@ -452,7 +522,7 @@ impl<const W: usize> Gathered<W> {
             let check = || options.check(placed.load(Ordering::Relaxed), all);
             check()?;
             let known = self.range.bits() + groups.ilog2();
-            let mut records = self.load(&blocks, buckets, known, sorter, check)?;
+            let mut records = self.load(&blocks, buckets, known, is_ordered, sorter, check)?;
             for (shard, result) in (shards.start + group * group_shards..).zip(results) {
                 let end = match bits {
                     0 => records.len(),
@@ -470,14 +540,14 @@ impl<const W: usize> Gathered<W> {
         Ok(results.into_iter().map(|result| result.expect("every shard was solved")).collect())
     }
 
-    /// Moves the records to where they can be solved in `groups` groups beside a table of `table`
-    /// bytes and `bytes_per_thread` bytes per thread. Returns how many threads the memory limit
-    /// allows.
+    /// Moves the records to where they can be solved in `groups` groups of `group_shards` shards beside a
+    /// table of `table` bytes and `bytes_per_thread` bytes per thread. Records of one group get the order
+    /// that the solver needs, if they do not have it. Returns how many threads the memory limit allows.
     fn prepare(
         &mut self,
         options: &BuildOptions<'_>,
-        groups: usize,
-        group_shards: usize,
+        [groups, group_shards]: [usize; 2],
+        is_ordered: bool,
         table: u64,
         bytes_per_thread: u64,
     ) -> Result<usize, Error> {
@@ -489,8 +559,8 @@ impl<const W: usize> Gathered<W> {
         let largest: u64 = groups_of.map(of_group).max().unwrap_or(0);
         let solving = self.solver_bytes * largest.div_ceil(group_shards as u64) + bytes_per_thread;
         if let Held::Blocks(arena) = &mut self.held {
-            let held = table + arena.bytes();
-            match threads_within(options, held, size * largest + solving) {
+            let (held, copies) = (table + arena.bytes(), if is_ordered { 1 } else { 2 });
+            match threads_within(options, held, copies * size * largest + solving) {
                 Err(Error::MemoryLimit { .. }) => {
                     let mut file = None;
                     spill(arena, &mut file, options)?;
@@ -504,6 +574,16 @@ impl<const W: usize> Gathered<W> {
                 }
                 threads => return threads,
             }
+        }
+        if let (Held::Few(records), false) = (&mut self.held, is_ordered) {
+            // They are ordered by some leading bits at least.
+            let known = self.ordered.min(BUCKET_BITS);
+            let bucket = |record: &Record<W>| record[0] >> 1 >> (63 - known);
+            for bucket in records.chunk_by_mut(|a, b| bucket(a) == bucket(b)) {
+                options.check(0, bucket.len() as u64)?;
+                bucket.sort_unstable();
+            }
+            self.ordered = 64;
         }
         match &self.held {
             Held::Spilled(spill) => {
@@ -521,12 +601,17 @@ impl<const W: usize> Gathered<W> {
         blocks: &[Vec<&[Record<W>]>],
         buckets: Range<usize>,
         known: u32,
+        is_ordered: bool,
         sorter: &'r mut Sorter<W>,
         check: impl Fn() -> Result<(), Error> + Copy,
     ) -> Result<&'r [Record<W>], Error> {
         match &self.held {
             Held::Few(records) => Ok(records),
-            Held::Blocks(_) => sorter.join(&blocks[buckets].concat()),
+            Held::Blocks(_) if is_ordered => sorter.join(&blocks[buckets].concat()),
+            Held::Blocks(_) => {
+                let blocks = blocks[buckets].concat();
+                Ok(sorter.sort(known, |to| append(&blocks, to), check)?)
+            }
             Held::Spilled(spill) => {
                 let read = |to: &mut Vec<_>| spill.read(buckets.clone(), to, check);
                 let sorted = sorter.sort(known, read, check)?;

@@ -35,6 +35,7 @@ pub(super) struct Sorter<const W: usize> {
     /// The end of each value, for the parts and for both halves of the bits.
     parts: Vec<u32>,
     halves: [Vec<u32>; 2],
+    seen: Seen,
 }
 
 impl<const W: usize> Sorter<W> {
@@ -57,13 +58,49 @@ impl<const W: usize> Sorter<W> {
             swap(&mut self.records, &mut self.spare);
             self.parts = vec![self.records.len() as u32];
         } else {
-            digit.partition(&self.spare, &mut self.records, &mut self.parts, &check)?;
+            digit.partition(&[&self.spare], &mut self.records, &mut self.parts, &check)?;
         }
         self.sort_parts(digit.end(), &check)?;
         Ok(&mut self.records)
     }
 
-    /// Copies all records of `pieces`, which are sorted, into one slice.
+    /// Orders the records of `pieces`, which all share `known` leading bits, by their next `bits` bits,
+    /// and drops duplicates. Calls `check` every few milliseconds.
+    ///
+    /// # Errors
+    /// Those of `check`, and [`Error::Memory`].
+    pub(super) fn partition(
+        &mut self,
+        known: u32,
+        bits: u32,
+        pieces: &[impl AsRef<[Record<W>]>],
+        check: impl Fn() -> Result<(), Error>,
+    ) -> Result<&mut Vec<Record<W>>, Error> {
+        resize(&mut self.records, pieces.iter().map(|piece| piece.as_ref().len()).sum())?;
+        let digit = Digit::after(known, bits);
+        digit.partition(pieces, &mut self.records, &mut self.parts, &check)?;
+        let (mut start, mut kept, mut checked) = (0, 0, 0);
+        for end in self.parts.iter().map(|end| *end as usize) {
+            if end - checked >= CHECKED {
+                check()?;
+                checked = end;
+            }
+            let run = &mut self.records[start..end];
+            let mut len = run.len();
+            if self.seen.may_repeat(run, digit.end()) {
+                run.sort_unstable();
+                len = dedup(run);
+            }
+            if kept < start {
+                self.records.copy_within(start..start + len, kept);
+            }
+            (start, kept) = (end, kept + len);
+        }
+        self.records.truncate(kept);
+        Ok(&mut self.records)
+    }
+
+    /// Copies all records of `pieces`, which are in order, into one slice.
     pub(super) fn join(&mut self, pieces: &[&[Record<W>]]) -> Result<&[Record<W>], Error> {
         self.records.clear();
         append(pieces, &mut self.records)?;
@@ -90,8 +127,8 @@ impl<const W: usize> Sorter<W> {
             let high = Digit::after(known, bits / 2);
             let low = Digit::after(high.end(), bits - bits / 2);
             let [highs, lows] = &mut self.halves;
-            low.partition(records, spare, lows, check)?;
-            high.partition(spare, records, highs, check)?;
+            low.partition(&[&*records], spare, lows, check)?;
+            high.partition(&[&*spare], records, highs, check)?;
             insertion_sort(records);
         }
         Ok(())
@@ -125,7 +162,7 @@ impl Digit {
     /// `ends` to the end of each value.
     fn partition<const W: usize>(
         self,
-        from: &[Record<W>],
+        pieces: &[impl AsRef<[Record<W>]>],
         to: &mut [Record<W>],
         ends: &mut Vec<u32>,
         check: &impl Fn() -> Result<(), Error>,
@@ -134,16 +171,19 @@ impl Digit {
         let value = |record: &Record<W>| (record[0] >> shift) as usize & mask;
         ends.clear();
         ends.resize(mask + 1, 0);
-        for record in from {
+        for record in pieces.iter().flat_map(AsRef::as_ref) {
             ends[value(record)] += 1;
         }
         let mut start = 0;
         for end in &mut *ends {
             start += core::mem::replace(end, start);
         }
-        for from in from.chunks(CHECKED) {
-            if from.len() == CHECKED {
+        let mut moved = 0;
+        for from in pieces.iter().flat_map(|piece| piece.as_ref().chunks(CHECKED)) {
+            moved += from.len();
+            if moved >= CHECKED {
                 check()?;
+                moved = 0;
             }
             for record in from {
                 let end = &mut ends[value(record)];
@@ -153,6 +193,51 @@ impl Digit {
         }
         Ok(())
     }
+}
+
+/// A bit for each value of some bits of a digest, to look for duplicates.
+#[derive(Debug, Default)]
+struct Seen(Vec<u64>);
+
+/// Bits of the digest that [`Seen`] has a bit for each value of: 8 KiB, which stay in the cache.
+const SEEN_BITS: u32 = 16;
+/// The most records that [`Seen`] looks at, and of those the most that may have the same bits.
+const MAX_RUN: usize = 1 << 13;
+const MAX_SUSPECTS: usize = 64;
+
+impl Seen {
+    /// Returns whether some of the records, which share `known` leading bits, may be equal. If there are
+    /// too many to tell, it returns true.
+    fn may_repeat<const W: usize>(&mut self, records: &[Record<W>], known: u32) -> bool {
+        if records.len() > MAX_RUN || known + SEEN_BITS > 64 {
+            return true;
+        }
+        self.0.clear();
+        self.0.resize(1 << (SEEN_BITS - 6), 0);
+        let (mut suspects, mut count) = ([[0; W]; MAX_SUSPECTS + 1], 0);
+        for record in records {
+            let value = (record[0] >> (64 - known - SEEN_BITS)) as u16;
+            let (word, bit) = (&mut self.0[usize::from(value / 64)], 1 << (value % 64));
+            // Always written but kept only if the bit was set: a branch would be mispredicted.
+            suspects[count] = *record;
+            count = (count + usize::from(*word & bit != 0)).min(MAX_SUSPECTS);
+            *word |= bit;
+        }
+        let repeats = |suspect| records.iter().filter(|record| *record == suspect).count() > 1;
+        count == MAX_SUSPECTS || suspects[..count].iter().any(repeats)
+    }
+}
+
+/// Moves the first of each group of equal neighbours to the front, and returns their number.
+fn dedup<const W: usize>(records: &mut [Record<W>]) -> usize {
+    let mut kept = 0;
+    for next in 0..records.len() {
+        if kept == 0 || records[kept - 1] != records[next] {
+            records[kept] = records[next];
+            kept += 1;
+        }
+    }
+    kept
 }
 
 /// Sorts records that are nearly sorted.
@@ -233,6 +318,32 @@ mod tests {
                 expected.sort_unstable();
                 let sorted = sorter.sort(8, |to| append(&[&known], to), || Ok(())).unwrap();
                 assert!(*sorted == expected, "{len} {name}, 8 bits known");
+            }
+        }
+    }
+
+    #[test]
+    fn partitions_are_in_order_and_distinct() {
+        let digests: [(&str, Digest); 6] = [
+            ("random", mix),
+            ("counted", |n| n),
+            ("equal", |_| 7),
+            ("often equal", |n| mix(n / 3)),
+            ("rarely equal", |n| mix(n - u64::from(n % 1000 == 1))),
+            ("in one part", |n| mix(n) >> 40),
+        ];
+        let mut sorter = Sorter::<1>::default();
+        for (name, digest) in digests {
+            for (len, bits) in [(0, 3), (1, 3), (2, 3), (4000, 2), (100_000, 7), (300_000, 11)] {
+                let records: Vec<_> = (0..len).map(|n| [digest(n)]).collect();
+                let mut expected = records.clone();
+                expected.sort_unstable();
+                expected.dedup();
+                let pieces: Vec<_> = records.chunks(1000).collect();
+                let found = sorter.partition(0, bits, &pieces, || Ok(())).unwrap();
+                assert!(found.is_sorted_by_key(|[digest]| digest >> (64 - bits)), "{len} {name}");
+                found.sort_unstable();
+                assert!(*found == expected, "{len} {name}");
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Shards of cells that are filled by peeling: the common part of
 //! [`binary_fuse`](super::super::binary_fuse) and [`xor`](super::super::xor), and level 1 of
-//! [`guarded`](super::super::guarded).
+//! [`guarded`](super::super::guarded). Lookups of the fuse kinds are in [`FuseTable`], those of `xor`
+//! in [`Table`].
 //!
 //! ```text
 //!  digest ──► its leading bits ──► shard ──► multiplier            one word per shard
@@ -20,10 +21,10 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use tamis_bits::peel::{Fuse, Graph, Peeler, multiplier};
+use tamis_bits::peel::{Blocks, Fuse, FuseTable, Graph, Peeler, multiplier};
 use tamis_bits::{LINE_WORDS, Words, packed, prefetch, set, unaligned};
 
-use tamis_format::{Name, Reader, Writer};
+use tamis_format::{Fields, Name, Reader, Writer};
 
 use super::usize_words;
 use crate::error::Error;
@@ -36,13 +37,16 @@ use crate::sync::Mutex;
 const TABLE: Name = Name::new("table");
 const SEEDS: Name = Name::new("seeds");
 const EXTRA: Name = Name::new("extra");
+/// The version of the fuse kinds' layout: how a digest selects its cells and its fingerprint. Files of
+/// layout 1 have no such field and are refused.
+pub(in crate::filters) const LAYOUT: u64 = 2;
 /// A limit that no filter reaches.
 pub(in crate::filters) const MAX_SHARD_BITS: u32 = 32;
 /// Keys of a batch whose cells are prefetched before the first one is read.
 const BATCH: usize = 64;
 /// Bytes of a table that stays in the cache, where prefetching only takes time.
 const CACHED: usize = 1 << 19;
-/// Records that are placed between two checks: a few milliseconds.
+/// Records that are looked up between two checks: a few milliseconds.
 const CHECKED: usize = 1 << 16;
 
 /// The number of cells, their width and the number of shards.
@@ -188,8 +192,10 @@ trait Cells: Copy {
     }
 
     /// Stores the cells that lie side by side in `plain`. With `None` they are already stored.
-    fn store(self, plain: Option<&[u64]>, part: &mut [u64]) {
+    /// Returns whether all of them are.
+    fn store(self, plain: Option<&[u64]>, part: &mut [u64]) -> bool {
         let _ = (plain, part);
+        true
     }
 }
 
@@ -316,12 +322,12 @@ impl Cells for Compressed {
     }
 
     /// Cells that do not fit become zero. The members that need them are found and listed later.
-    fn store(self, plain: Option<&[u64]>, part: &mut [u64]) {
-        let Some(plain) = plain else { return };
+    fn store(self, plain: Option<&[u64]>, part: &mut [u64]) -> bool {
+        let Some(plain) = plain else { return true };
         for cell in 0..2 * self.block as u64 {
             packed::set(part, self.width, cell, packed::get(plain, self.width, cell));
         }
-        let mut count = 0;
+        let (mut count, mut fits) = (0, true);
         for bit in 0..self.block {
             let line = self.lines + bit / LINE * LINE_WORDS;
             if bit % LINE == 0 {
@@ -332,8 +338,11 @@ impl Cells for Compressed {
                 part[line + 1 + bit % LINE / 64] |= 1 << (bit % 64);
                 packed::set(&mut part[self.rest..], self.width, count, value);
                 count += 1;
+            } else {
+                fits &= value == 0;
             }
         }
+        fits
     }
 }
 
@@ -358,19 +367,11 @@ macro_rules! with_cells {
     };
 }
 
-/// Whether the fast lookup of byte cells applies.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum FastBytes {
-    OneShard,
-    Shards,
-    No,
-}
-
 /// A solved shard, except for its cells.
 pub struct Shard {
     /// Its multiplier.
     seed: u64,
-    /// The digests that its cells reject.
+    /// The digests that its cells reject, ascending.
     rejected: Vec<u64>,
 }
 
@@ -387,71 +388,47 @@ impl Shard {
     }
 }
 
-/// A filled table.
+/// Fills the cells of the shards in the range of `records`. The cells of a shard are the vertices of
+/// `graph`.
+pub(in crate::filters) fn solve_shards<const K: usize>(
+    options: &BuildOptions<'_>,
+    layout: Layout,
+    graph: &(impl Graph<K> + Sync),
+    records: Gathered<1>,
+    cells: &mut [u64],
+) -> Result<Vec<Shard>, Error> {
+    let len = records.len();
+    // Peelers are reused, because fresh pages cost as much as the peeling.
+    let peelers = Mutex::new(Vec::new());
+    let check = || options.check(0, len);
+    let records = records.with_order(graph.order_bits());
+    records.solve(options, layout.shard_bits, cells, |_, records, part| {
+        let idle = peelers.lock().expect("no panic").pop();
+        let mut peeler = idle.unwrap_or_else(Peeler::new);
+        let solved = with_cells!(layout, cells => {
+            solve_shard(&mut peeler, graph, cells, records, part, check)
+        });
+        peelers.lock().expect("no panic").push(peeler);
+        solved
+    })
+}
+
+/// The sections of a table.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::filters) struct Table {
-    pub(in crate::filters) layout: Layout,
+pub(in crate::filters) struct Sections {
     pub(in crate::filters) words: Words,
     /// The multiplier of each shard.
     pub(in crate::filters) seeds: Words,
     /// Digests that the table rejects, sorted.
     pub(in crate::filters) extra: Words,
-    pub(in crate::filters) len: u64,
-    /// Whether the cells alone decide: there are keys, and none is listed. Without keys all cells are
-    /// zero, which matches the fingerprints of some non-members.
-    plain: bool,
-    /// Whether it is plain and its cells are bytes.
-    bytes: FastBytes,
-    /// The multiplier of the first shard.
-    first: u64,
-    /// The words of a shard.
-    shard_words: usize,
 }
 
-impl Table {
-    /// Fills a table. The cells of a shard are the vertices of `graph`.
-    pub(in crate::filters) fn solve<const K: usize>(
-        options: &BuildOptions<'_>,
-        layout: Layout,
-        graph: &(impl Graph<K> + Sync),
-        records: Gathered<1>,
-    ) -> Result<Self, Error> {
-        let len = records.len();
-        let mut words = Words::zeroed(usize_words(layout.words())?)?;
-        let cells = &mut words.to_mut()[..usize_words(layout.shard_words() * layout.shards())?];
-        let shards = Self::solve_shards(options, layout, graph, records, cells)?;
-        Self::of_shards(layout, words, shards, len)
-    }
-
-    /// Fills the cells of the shards in the range of `records`.
-    pub(in crate::filters) fn solve_shards<const K: usize>(
-        options: &BuildOptions<'_>,
-        layout: Layout,
-        graph: &(impl Graph<K> + Sync),
-        records: Gathered<1>,
-        cells: &mut [u64],
-    ) -> Result<Vec<Shard>, Error> {
-        let len = records.len();
-        // Peelers are reused, because fresh pages cost as much as the peeling.
-        let peelers = Mutex::new(Vec::new());
-        let check = || options.check(0, len);
-        records.solve(options, layout.shard_bits, cells, |_, records, part| {
-            let idle = peelers.lock().expect("no panic").pop();
-            let mut peeler = idle.unwrap_or_else(Peeler::new);
-            let solved = with_cells!(layout, cells => {
-                solve_shard(&mut peeler, graph, cells, records, part, check)
-            });
-            peelers.lock().expect("no panic").push(peeler);
-            solved
-        })
-    }
-
-    /// Makes the table of `len` members from all shards and their cells.
+impl Sections {
+    /// Makes the sections from all shards and their cells.
     pub(in crate::filters) fn of_shards(
         layout: Layout,
         words: Words,
         shards: Vec<Shard>,
-        len: u64,
     ) -> Result<Self, Error> {
         let mut seeds = Words::zeroed(usize_words(layout.shards())?)?;
         let mut extra = Vec::new();
@@ -459,19 +436,128 @@ impl Table {
             *seed = shard.seed;
             extra.extend(shard.rejected);
         }
-        Ok(Self::new(layout, words, seeds, Words::copy_of(&extra)?, len))
+        Ok(Self { words, seeds, extra: Words::copy_of(&extra)? })
     }
 
-    fn new(layout: Layout, words: Words, seeds: Words, extra: Words, len: u64) -> Self {
-        let plain = len > 0 && extra.is_empty();
+    /// Makes the table of `len` members of a fuse graph.
+    pub(in crate::filters) fn into_fuse<const K: usize>(
+        self,
+        layout: Layout,
+        graph: Fuse<K>,
+        len: u64,
+    ) -> FuseTable {
+        let Self { words, seeds, extra } = self;
+        let table = FuseTable::new(graph, layout.width, words, seeds, extra, len);
+        table.expect("the sections have the sizes that the layout states")
+    }
+
+    /// Reads the sections of a table, of which `listed` digests are listed.
+    pub(in crate::filters) fn read(
+        from: &mut Reader,
+        layout: Layout,
+        listed: u64,
+    ) -> Result<Self, Error> {
+        let words = from.words(TABLE, layout.words())?;
+        let seeds = from.words(SEEDS, layout.shards())?;
+        let extra = from.words(EXTRA, listed)?;
+        Ok(Self { words, seeds, extra })
+    }
+}
+
+/// Solves all shards of a fuse graph and makes the table.
+pub(in crate::filters) fn solve_fuse<const K: usize>(
+    options: &BuildOptions<'_>,
+    layout: Layout,
+    graph: Fuse<K>,
+    records: Gathered<1>,
+) -> Result<FuseTable, Error> {
+    let len = records.len();
+    let mut words = Words::zeroed(usize_words(layout.words())?)?;
+    let cells = &mut words.to_mut()[..usize_words(layout.shard_words() * layout.shards())?];
+    let shards = solve_shards(options, layout, &graph, records, cells)?;
+    Ok(Sections::of_shards(layout, words, shards)?.into_fuse(layout, graph, len))
+}
+
+/// Reads the first field of the shape of a fuse kind.
+pub(in crate::filters) fn read_layout(fields: &mut Fields) -> Result<(), Error> {
+    fields.next(LAYOUT..=LAYOUT, "layout of the cells")?;
+    Ok(())
+}
+
+/// Writes the sections of a fuse table.
+pub(in crate::filters) fn write_fuse<'a>(table: &'a FuseTable, to: &mut Writer<'a>) {
+    to.words(TABLE, table.words());
+    to.words(SEEDS, table.seeds());
+    to.words(EXTRA, table.listed());
+}
+
+/// Checks that the sections of a fuse table could be those of a filter.
+pub(in crate::filters) fn validate_fuse(layout: Layout, table: &FuseTable) -> Result<(), Error> {
+    validate(layout, table.words(), table.seeds(), table.listed())
+}
+
+/// Checks that the sections could be those of a table.
+fn validate(layout: Layout, words: &[u64], seeds: &[u64], extra: &[u64]) -> Result<(), Error> {
+    let corrupt = |what| Err(tamis_format::Error::corrupt(what).into());
+    let shard_words = layout.shard_words() as usize;
+    let end = shard_words << layout.shard_bits;
+    let bits = layout.cells * u64::from(layout.width);
+    let is_sound = |part: &[u64]| match layout.compressed() {
+        Some(cells) => cells.is_sound(part),
+        None => set::ends_at(part, bits),
+    };
+    if !words[..end].chunks(shard_words).all(is_sound) || !set::ends_at(&words[end..], 0) {
+        return corrupt("bits are set outside the cells");
+    }
+    if seeds.iter().any(|seed| seed % 2 == 0) {
+        return corrupt("a multiplier is even");
+    }
+    if !extra.is_sorted_by(|a, b| a < b) {
+        return corrupt("the listed digests are not sorted");
+    }
+    Ok(())
+}
+
+/// A filled table of the blocks of an xor filter.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::filters) struct Table {
+    layout: Layout,
+    graph: Blocks<3>,
+    pub(in crate::filters) sections: Sections,
+    pub(in crate::filters) len: u64,
+    /// Whether the cells alone decide: there are keys, and none is listed. Without keys all cells are
+    /// zero, which matches the fingerprints of some non-members.
+    plain: bool,
+    /// Whether it is plain and its cells are bytes.
+    bytes: FastBytes,
+    /// The words of a shard.
+    shard_words: usize,
+}
+
+/// Whether the fast lookup of byte cells applies.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum FastBytes {
+    OneShard,
+    Shards,
+    No,
+}
+
+impl Table {
+    /// Makes the table of `len` members from its sections.
+    pub(in crate::filters) fn new(
+        layout: Layout,
+        graph: Blocks<3>,
+        sections: Sections,
+        len: u64,
+    ) -> Self {
+        let plain = len > 0 && sections.extra.is_empty();
         let bytes = match layout {
             Layout { width: 8, room: 0, shard_bits: 0, .. } if plain => FastBytes::OneShard,
             Layout { width: 8, room: 0, .. } if plain => FastBytes::Shards,
             _ => FastBytes::No,
         };
-        let first = seeds[0];
         let shard_words = layout.shard_words() as usize;
-        Self { layout, words, seeds, extra, len, plain, bytes, first, shard_words }
+        Self { layout, graph, sections, len, plain, bytes, shard_words }
     }
 
     /// Returns the number of the digest's shard.
@@ -483,28 +569,25 @@ impl Table {
 
     /// Returns whether the digest may be a member.
     #[inline(always)]
-    pub(in crate::filters) fn contains<const K: usize>(
-        &self,
-        graph: &impl Graph<K>,
-        digest: u64,
-    ) -> bool {
+    pub(in crate::filters) fn contains(&self, digest: u64) -> bool {
+        let Sections { words, seeds, .. } = &self.sections;
         // Bytes are read here and all other widths in a function of their own. In one function they
         // need too many registers, which took half as long again.
         match self.bytes {
-            FastBytes::OneShard => graph.holds(self.first, digest, &self.words),
+            FastBytes::OneShard => self.graph.holds(seeds[0], digest, words),
             FastBytes::Shards => {
                 let shard = self.shard(digest);
-                graph.holds(self.seeds[shard], digest, &self.words[shard * self.shard_words..])
+                self.graph.holds(seeds[shard], digest, &words[shard * self.shard_words..])
             }
-            FastBytes::No => self.contains_any_width(graph, digest),
+            FastBytes::No => self.contains_any_width(digest),
         }
     }
 
     /// Does the same for cells of any width.
     #[inline(never)]
-    fn contains_any_width<const K: usize>(&self, graph: &impl Graph<K>, digest: u64) -> bool {
+    fn contains_any_width(&self, digest: u64) -> bool {
         let found = with_cells!(self.layout, cells => {
-            self.probe(graph, cells, digest).test(self, cells)
+            self.probe(cells, digest).test(&self.sections.words, cells)
         });
         if self.plain { found } else { self.contains_listed(found, digest) }
     }
@@ -512,62 +595,51 @@ impl Table {
     /// Corrects the result of the cells for filters that are empty or have listed digests.
     #[cold]
     fn contains_listed(&self, found: bool, digest: u64) -> bool {
-        self.len > 0 && (found || self.extra.binary_search(&digest).is_ok())
+        self.len > 0 && (found || self.sections.extra.binary_search(&digest).is_ok())
     }
 
     #[inline(always)]
-    fn probe<const K: usize>(
-        &self,
-        graph: &impl Graph<K>,
-        cells: impl Cells,
-        digest: u64,
-    ) -> Probe<K> {
+    fn probe(&self, cells: impl Cells, digest: u64) -> Probe {
         let shard = self.shard(digest);
-        let edge = graph.edge(self.seeds[shard], digest);
+        let edge = self.graph.edge(self.sections.seeds[shard], digest);
         let from = shard * self.shard_words;
         Probe { from, cells: edge.cells, fp: cells.truncate(edge.print) }
     }
 
-    /// Returns the graph of this table's multiplier. Only the graphs of small tables depend on it.
-    pub(in crate::filters) fn seeded<const K: usize, G: Graph<K>>(&self, graph: G) -> G {
-        if self.layout.shard_bits == 0 { graph.settled(self.first) } else { graph }
-    }
-
     /// Sets `out` to whether each digest may be a member.
-    pub(in crate::filters) fn contains_batch<const K: usize>(
+    pub(in crate::filters) fn contains_batch(
         &self,
-        graph: &impl Graph<K>,
         digests: impl ExactSizeIterator<Item = u64>,
         out: &mut [bool],
     ) {
-        with_cells!(self.layout, cells => self.contains_batch_in(graph, cells, digests, out));
+        with_cells!(self.layout, cells => self.contains_batch_in(cells, digests, out));
     }
 
     #[inline(always)]
-    fn contains_batch_in<const K: usize>(
+    fn contains_batch_in(
         &self,
-        graph: &impl Graph<K>,
         cells: impl Cells,
         mut digests: impl ExactSizeIterator<Item = u64>,
         out: &mut [bool],
     ) {
-        if size_of_val(&self.words[..]) <= CACHED {
+        let words = &self.sections.words;
+        if size_of_val(&words[..]) <= CACHED {
             for (out, digest) in out.iter_mut().zip(digests) {
-                *out = self.contains(graph, digest);
+                *out = self.contains(digest);
             }
             return;
         }
-        let nothing = Probe { from: 0, cells: [0; K], fp: 0 };
+        let nothing = Probe { from: 0, cells: [0; 3], fp: 0 };
         let mut batch = [(0, nothing); BATCH];
         for out in out.chunks_mut(BATCH) {
             for ((kept, probe), digest) in batch.iter_mut().zip(digests.by_ref().take(out.len())) {
-                (*kept, *probe) = (digest, self.probe(graph, cells, digest));
+                (*kept, *probe) = (digest, self.probe(cells, digest));
                 for cell in probe.cells {
-                    prefetch(&self.words, cells.word(probe.from, cell));
+                    prefetch(words, cells.word(probe.from, cell));
                 }
             }
             for ((digest, probe), out) in batch.iter().zip(out) {
-                let found = probe.test(self, cells);
+                let found = probe.test(words, cells);
                 *out = if self.plain { found } else { self.contains_listed(found, *digest) };
             }
         }
@@ -575,60 +647,30 @@ impl Table {
 
     /// Writes the sections.
     pub(in crate::filters) fn write<'a>(&'a self, to: &mut Writer<'a>) {
-        to.words(TABLE, &self.words);
-        to.words(SEEDS, &self.seeds);
-        to.words(EXTRA, &self.extra);
-    }
-
-    /// Reads the sections of a table with `len` members, of which `listed` are listed.
-    pub(in crate::filters) fn read(
-        from: &mut Reader,
-        layout: Layout,
-        len: u64,
-        listed: u64,
-    ) -> Result<Self, Error> {
-        let words = from.words(TABLE, layout.words())?;
-        let seeds = from.words(SEEDS, layout.shards())?;
-        let extra = from.words(EXTRA, listed)?;
-        Ok(Self::new(layout, words, seeds, extra, len))
+        to.words(TABLE, &self.sections.words);
+        to.words(SEEDS, &self.sections.seeds);
+        to.words(EXTRA, &self.sections.extra);
     }
 
     /// Checks that the sections could be those of a table.
     pub(in crate::filters) fn validate(&self) -> Result<(), Error> {
-        let corrupt = |what| Err(tamis_format::Error::corrupt(what).into());
-        let end = self.shard_words << self.layout.shard_bits;
-        let bits = self.layout.cells * u64::from(self.layout.width);
-        let is_sound = |part: &[u64]| match self.layout.compressed() {
-            Some(cells) => cells.is_sound(part),
-            None => set::ends_at(part, bits),
-        };
-        if !self.words[..end].chunks(self.shard_words).all(is_sound)
-            || !set::ends_at(&self.words[end..], 0)
-        {
-            return corrupt("bits are set outside the cells");
-        }
-        if self.seeds.iter().any(|seed| seed % 2 == 0) {
-            return corrupt("a multiplier is even");
-        }
-        if !self.extra.is_sorted_by(|a, b| a < b) {
-            return corrupt("the listed digests are not sorted");
-        }
-        Ok(())
+        let Sections { words, seeds, extra } = &self.sections;
+        validate(self.layout, words, seeds, extra)
     }
 }
 
 /// The cells of a digest, and the fingerprint that their XOR must equal.
 #[derive(Clone, Copy)]
-struct Probe<const K: usize> {
+struct Probe {
     from: usize,
-    cells: [usize; K],
+    cells: [usize; 3],
     fp: u64,
 }
 
-impl<const K: usize> Probe<K> {
+impl Probe {
     #[inline(always)]
-    fn test(&self, table: &Table, cells: impl Cells) -> bool {
-        let get = |cell| cells.get(&table.words, self.from, cell);
+    fn test(&self, words: &[u64], cells: impl Cells) -> bool {
+        let get = |cell| cells.get(words, self.from, cell);
         self.cells.iter().fold(0, |sum, cell| sum ^ get(*cell)) == self.fp
     }
 }
@@ -651,33 +693,24 @@ fn solve_shard<const K: usize>(
     part: &mut [u64],
     check: impl Fn() -> Result<(), Error>,
 ) -> Result<Shard, Error> {
-    let (mut seed, mut seeded) = (multiplier(0), *graph);
+    let (mut seed, mut peeled) = (multiplier(0), 0);
     for number in 0..attempts(records.len(), graph.cells()) {
-        check()?;
         seed = multiplier(number);
-        seeded = graph.settled(seed);
-        if peeler.peel(&seeded, seed, records)? == records.len() {
+        peeled = peeler.peel(graph, seed, records, &check)?;
+        if peeled == records.len() {
             break;
         }
     }
-    let graph = seeded;
     let width = cells.width();
     let words = (graph.cells() * width as usize).div_ceil(64);
     let mut apart = (words != part.len()).then(|| vec![0; words]);
     let plain = apart.as_deref_mut().unwrap_or(&mut *part);
-    let mut owners = peeler.owners();
-    for _ in (0..records.len()).step_by(CHECKED) {
-        check()?;
-        for (cell, [digest]) in owners.by_ref().take(CHECKED) {
-            let edge = graph.edge(seed, *digest);
-            let get = |cell: &usize| packed::get(plain, width, *cell as u64);
-            let value = edge.cells.iter().fold(edge.print, |sum, cell| sum ^ get(cell));
-            packed::set(plain, width, cell as u64, value);
-        }
-    }
-    cells.store(apart.as_deref(), part);
-    // Every member is looked up, whether or not all were peeled.
+    peeler.fill(graph, seed, width, plain, &check)?;
     let mut rejected = Vec::new();
+    if cells.store(apart.as_deref(), part) && peeled == records.len() {
+        return Ok(Shard { seed, rejected });
+    }
+    // The cells may reject the records that were not peeled, and those whose cell is not stored.
     for records in records.chunks(CHECKED) {
         check()?;
         rejected.extend(records.iter().map(|[digest]| *digest).filter(|digest| {
@@ -687,5 +720,6 @@ fn solve_shard<const K: usize>(
             cells.truncate(sum) != 0
         }));
     }
+    rejected.sort_unstable();
     Ok(Shard { seed, rejected })
 }

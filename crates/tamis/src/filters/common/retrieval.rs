@@ -119,11 +119,6 @@ impl Grid {
         (tamis_bits::lines(self.words()) + tamis_bits::lines(self.shards())) * 64
     }
 
-    /// Returns the grid with the graph of this multiplier. Only small graphs depend on it.
-    fn seeded(self, seed: u64) -> Self {
-        Self { graph: self.graph.settled(seed), ..self }
-    }
-
     /// Returns the cells of a digest in a shard that starts at bit `from`.
     #[inline(always)]
     fn place(&self, seed: u64, from: u64, digest: u64) -> Place {
@@ -252,8 +247,7 @@ impl Retrieval {
     }
 
     fn new(grid: Grid, table: Words, seeds: Words, extra: Words) -> Self {
-        // With several shards, all of them have the same graph.
-        Self { grid: grid.seeded(seeds[0]), table, seeds, extra }
+        Self { grid, table, seeds, extra }
     }
 
     /// Returns the number of listed records.
@@ -380,39 +374,35 @@ fn solve_shard(
     cells: &impl Cells,
     check: impl Fn() -> Result<(), Error>,
 ) -> Result<Shard, Error> {
-    let (mut seed, mut seeded, mut peeled) = (multiplier(from), *grid, 0);
+    let (mut seed, mut peeled) = (multiplier(from), 0);
     for number in 0..attempts(records.len(), grid.graph.cells()) {
-        check()?;
         seed = multiplier(from + number);
-        seeded = grid.seeded(seed);
-        peeled = peeler.peel(&seeded.graph, seed, records)?;
+        peeled = peeler.peel(&grid.graph, seed, records, &check)?;
         if peeled == records.len() {
             break;
         }
     }
-    let grid = seeded;
     let mut owners = peeler.owners();
     for _ in (0..records.len()).step_by(CHECKED) {
         check()?;
         for (cell, [digest, value]) in owners.by_ref().take(CHECKED) {
             let place = grid.place(seed, 0, *digest);
             let own = place.cells.iter().position(|other| *other == cell);
-            cells.write(&grid, part, &place, own.expect("one of its cells"), *value);
+            cells.write(grid, part, &place, own.expect("one of its cells"), *value);
         }
     }
-    // Records that could not be peeled have no cell, even if the cells return their value by chance.
-    // All others are looked up.
-    let core: Vec<Record<2>> = match peeled == records.len() {
-        true => Vec::new(),
-        false => peeler.core(&grid.graph, seed, records).copied().collect(),
-    };
     let mut unplaced = Vec::new();
+    if peeled == records.len() {
+        return Ok(Shard { seed, unplaced });
+    }
+    // Records that could not be peeled have no cell, even if the cells return their value by chance.
+    let core: Vec<Record<2>> = peeler.core(&grid.graph, seed, records).copied().collect();
     for records in records.chunks(CHECKED) {
         check()?;
         unplaced.extend(records.iter().filter(|record| {
             let [digest, value] = **record;
             core.binary_search(record).is_ok()
-                || !cells.holds(&grid, part, &grid.place(seed, 0, digest), value)
+                || !cells.holds(grid, part, &grid.place(seed, 0, digest), value)
         }));
     }
     Ok(Shard { seed, unplaced })
