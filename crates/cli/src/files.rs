@@ -8,7 +8,7 @@ use tamis::{AnyFilter, KeyForms, Keyed};
 
 use crate::errors::failure;
 use crate::memory::check_memory;
-use crate::signals::finish_before_interrupts;
+use crate::signals::{exit_if_interrupted, finish_before_interrupts};
 
 /// Opens a filter. With `check`, verifies every checksum and the structure first.
 pub(crate) fn open(path: &Path, check: bool) -> Result<Keyed<AnyFilter>> {
@@ -38,10 +38,13 @@ pub(crate) fn open_to_change(path: &Path) -> Result<Keyed<AnyFilter>> {
     Ok(opened)
 }
 
-/// Saves a filter. On an error the target keeps its old contents.
+/// Saves a filter. On an error the target keeps its old contents. An interrupt during the save ends
+/// the program after it.
 pub(crate) fn save(filter: &Keyed<AnyFilter>, path: &Path) -> Result<()> {
     finish_before_interrupts();
-    filter.save(path).map_err(|error| failure(path.display(), &error))
+    filter.save(path).map_err(|error| failure(path.display(), &error))?;
+    exit_if_interrupted();
+    Ok(())
 }
 
 /// Checks that a file can be written at `path`, so that a wrong path is reported before the work.

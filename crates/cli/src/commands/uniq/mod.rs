@@ -1,86 +1,49 @@
 //! `tamis uniq`: drops lines that occurred before, within a window.
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | `lines` | a batch of lines and their hashes |
+//! | `chain` | the window, which grows |
+//! | `checkpoint` | the file of the window, and its lock |
+//! | `stream` | pushes, prints, saves, in this order |
 
-use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+mod chain;
+mod checkpoint;
+mod lines;
+mod stream;
 
-use anyhow::{Result, bail};
-use tamis::plan::solve;
-use tamis::{
-    AnyFilter, Build, Goal, HashId, KeyHash, KeyHasher, Keyed, Settings, Sliding, SlidingShape,
-};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
 
+use anyhow::{Result, anyhow, bail};
+
+use self::chain::{Chain, Plan};
+use self::checkpoint::Checkpoint;
+use self::lines::Lines;
+use self::stream::{Stream, Target};
 use crate::args::{Uniq, Window};
-use crate::hashing::{Pool, hash_lines};
+use crate::errors::failure;
+use crate::hashing::Pool;
 use crate::input::{Batch, Keys};
-use crate::number::show_rate;
-use crate::{files, memory, output, signals};
+use crate::output;
 
-/// The default window in lines: 40 MiB at the default rate.
-const WINDOW: u64 = 10_000_000;
-/// The default false positive rate: the share of new lines that are dropped.
-const FPR: f64 = 1e-6;
 /// The time between checkpoints.
 const PERIOD: Duration = Duration::from_secs(30);
 
-/// The lines of a batch as they are printed, and their hashes.
-#[derive(Default)]
-struct Lines {
-    text: Vec<u8>,
-    /// The end of each line with its separator.
-    ends: Vec<u32>,
-    hashes: Vec<KeyHash>,
-}
-
-impl Lines {
-    /// Copies the text in one piece, since most lines are printed, and finds ends and hashes in one pass.
-    fn read(&mut self, batch: &Batch<'_>, hasher: &KeyHasher) {
-        let Self { text, ends, hashes } = self;
-        text.clear();
-        ends.clear();
-        let Some(separator) = batch.separator().byte() else {
-            hash_lines(batch, hasher, hashes);
-            batch.each_line(|raw, end| {
-                text.extend_from_slice(raw);
-                text.push(end);
-                ends.push(text.len() as u32);
-            });
-            return;
-        };
-        hashes.clear();
-        let mut end = 0;
-        for line in batch.lines() {
-            hashes.push(hasher.bytes(line.key));
-            end += line.raw.len() + 1;
-            ends.push(end as u32);
-        }
-        text.extend_from_slice(batch.data());
-        // The last line of a file may have no separator.
-        text.resize(end, separator);
-    }
-
-    /// Appends the lines that were not seen to `fresh`, adjacent lines in one copy.
-    fn collect(&self, seen: &[bool], fresh: &mut Vec<u8>) {
-        let (mut from, mut start) = (0, 0);
-        for (end, seen) in self.ends.iter().zip(seen) {
-            let end = *end as usize;
-            if *seen {
-                fresh.extend_from_slice(&self.text[from..start]);
-                from = end;
-            }
-            start = end;
-        }
-        fresh.extend_from_slice(&self.text[from..start]);
-    }
-}
-
 pub(crate) fn run(args: &Uniq) -> Result<()> {
-    let keyed = begin(args)?;
-    let hasher = *keyed.hasher();
+    if args.keys.is_some() && !matches!(args.window, Some(Window::Time(_))) {
+        bail!("--keys needs a --window of time, such as --window 10min");
+    }
+    let checkpoint = args.checkpoint.as_deref().map(Checkpoint::lock).transpose()?;
+    let chain = begin(args, checkpoint.as_ref())?;
+    let hasher = *chain.hasher();
     let lines = Keys::open(&args.lines_from, args.form.separator(), false)?;
-    let keyed = Arc::new(Mutex::new(keyed));
-    if let Some(path) = &args.checkpoint {
-        save_when_interrupted(Arc::clone(&keyed), path.clone());
+    let has_end = checkpoint.is_some() || args.count_dropped || args.json;
+    let target = Outputs { checkpoint };
+    let stream = Arc::new(Mutex::new(Some(Stream::new(chain, target, args.on_overflow, PERIOD))));
+    if has_end {
+        finish_when_interrupted(Arc::clone(&stream), args);
     }
 
     let pool = Pool::<Lines>::default();
@@ -89,82 +52,66 @@ pub(crate) fn run(args: &Uniq) -> Result<()> {
         lines.read(batch, &hasher);
         lines
     };
-    let (mut seen, mut fresh, mut saved) = (Vec::new(), Vec::new(), Instant::now());
     let outcome = lines.each_batch(args.form.threads(), read, |lines| {
-        // Locked until the lines are printed, so that a checkpoint never has lines that were not.
-        let mut keyed = keyed.lock().unwrap_or_else(PoisonError::into_inner);
-        let AnyFilter::Sliding(filter) = keyed.filter_mut() else {
-            unreachable!("`begin` returns a sliding filter")
-        };
-        tamis::Window::advance(filter, now());
-        seen.resize(lines.hashes.len(), false);
-        tamis::Window::push_batch(filter, &lines.hashes, &mut seen);
-        fresh.clear();
-        lines.collect(&seen, &mut fresh);
-        if !fresh.is_empty() {
-            output::write(&fresh)?;
-        }
+        let outcome = lock(&stream).as_mut().map_or(Ok(()), |stream| stream.push(&lines, now()));
         pool.give(lines);
-        if let Some(path) = args.checkpoint.as_ref().filter(|_| saved.elapsed() >= PERIOD) {
-            files::save(&keyed, path)?;
-            saved = Instant::now();
-        }
-        Ok(())
+        outcome
     });
-    // After an error too, since lines were printed before it.
-    if let Some(path) = &args.checkpoint {
-        files::save(&keyed.lock().unwrap_or_else(PoisonError::into_inner), path)?;
-    }
-    outcome
+    // After an error too, since lines were printed before it. Takes the stream, so that an interrupt
+    // from now on has nothing left to save.
+    let Some(mut stream) = lock(&stream).take() else { return outcome };
+    let saved = stream.save();
+    stream.report(args.count_dropped, args.json);
+    outcome.and(saved)
 }
 
-/// Opens the checkpoint if it exists, or creates an empty filter.
-fn begin(args: &Uniq) -> Result<Keyed<AnyFilter>> {
-    let mut settings = Settings::default();
-    let keys = match args.window {
-        Some(Window::Time(time)) => {
-            settings.set("ticks", u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
-            args.keys.unwrap_or(WINDOW)
-        }
-        Some(Window::Lines(lines)) => lines,
-        None => WINDOW,
-    };
-    if args.keys.is_some() && !matches!(args.window, Some(Window::Time(_))) {
-        bail!("--keys needs a --window of time, such as --window 10min");
+/// Continues with the checkpoint if it exists, or creates an empty window.
+fn begin(args: &Uniq, checkpoint: Option<&Checkpoint>) -> Result<Chain> {
+    let Uniq { window, keys, fpr, max_memory, .. } = *args;
+    let plan = Plan { window, keys, fpr, max_memory };
+    if let Some(checkpoint) = checkpoint
+        && let Some(filters) = checkpoint.load(args.form.key_forms(), max_memory)?
+    {
+        return Chain::resume(filters, &plan)
+            .map_err(|error| anyhow!("{}: {error:#}", checkpoint.path().display()));
     }
-    let shape: SlidingShape =
-        solve(Goal::KeysFpr { keys, fpr: args.fpr.unwrap_or(FPR) }, &settings)?;
-    if let Some(path) = &args.checkpoint {
-        files::check_target(path)?;
-        if path.exists() {
-            let given = args.window.is_some() || args.fpr.is_some();
-            return resume(args, path, given.then_some(&shape));
-        }
-    }
-    memory::check_memory(tamis::Shape::figures(&shape).bytes, None)?;
-    let filter = Sliding::build(shape, &[][..])?;
-    let keyed = Keyed::new(KeyHasher::random(HashId::Fast), AnyFilter::Sliding(filter));
-    Ok(keyed.with_key_forms(args.form.key_forms()))
+    Chain::new(&plan, args.form.key_forms())
 }
 
-/// Opens a checkpoint and checks that it has the window of `shape`.
-fn resume(args: &Uniq, path: &Path, shape: Option<&SlidingShape>) -> Result<Keyed<AnyFilter>> {
-    let keyed = files::open_to_change_for(path, args.form.key_forms())?;
-    let name = path.display();
-    match keyed.filter() {
-        AnyFilter::Sliding(filter) if shape.is_none_or(|shape| shape == filter.shape()) => {
-            Ok(keyed)
-        }
-        AnyFilter::Sliding(_) => {
-            let figures = keyed.filter().figures();
-            bail!(
-                "{name}: the checkpoint has another --window, --fpr or --keys: {} lines at {}",
-                figures.keys,
-                show_rate(figures.fpr)
-            )
-        }
-        other => bail!("{name}: not a checkpoint, but a {} filter", other.kind()),
+/// Standard output and the checkpoint.
+struct Outputs {
+    checkpoint: Option<Checkpoint>,
+}
+
+impl Target for Outputs {
+    fn write(&mut self, lines: &[u8]) -> Result<()> {
+        output::write(lines)
     }
+
+    fn sync(&mut self) -> Result<()> {
+        match self.checkpoint {
+            Some(_) => sync_output().map_err(|error| failure("standard output", &error)),
+            None => Ok(()),
+        }
+    }
+
+    fn save(&mut self, chain: &Chain) -> Result<()> {
+        self.checkpoint.as_ref().map_or(Ok(()), |checkpoint| checkpoint.save(chain.filters()))
+    }
+}
+
+/// Syncs standard output if it is a file, so that a power failure cannot lose lines that the
+/// checkpoint has.
+#[cfg(unix)]
+fn sync_output() -> io::Result<()> {
+    use std::os::fd::AsFd;
+    let file = std::fs::File::from(io::stdout().as_fd().try_clone_to_owned()?);
+    if file.metadata()?.is_file() { file.sync_data() } else { Ok(()) }
+}
+
+#[cfg(not(unix))]
+fn sync_output() -> io::Result<()> {
+    Ok(())
 }
 
 /// Returns the time in ticks of the filter's clock, milliseconds since 1970.
@@ -173,52 +120,41 @@ fn now() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Saves the filter and exits on the first interrupt. A second interrupt ends the program at once.
+/// A stream that is taken out by the thread that ends the command.
+type SharedStream = Mutex<Option<Stream<Outputs>>>;
+
+fn lock(stream: &SharedStream) -> MutexGuard<'_, Option<Stream<Outputs>>> {
+    stream.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// On the first interrupt, saves the window, prints the report and exits. Waits until the lines of
+/// the current batch are printed. A second interrupt ends the program at once.
 #[cfg(unix)]
-fn save_when_interrupted(keyed: Arc<Mutex<Keyed<AnyFilter>>>, path: std::path::PathBuf) {
+fn finish_when_interrupted(stream: Arc<SharedStream>, args: &Uniq) {
     use signal_hook::consts::{SIGINT, SIGTERM};
 
     // If the handler cannot be installed, an interrupt ends the program at once.
     let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]) else { return };
-    signals::finish_before_interrupts();
+    crate::signals::finish_before_interrupts();
+    let (count_dropped, json) = (args.count_dropped, args.json);
     std::thread::spawn(move || {
-        if let Some(signal) = signals.forever().next() {
-            let keyed = keyed.lock().unwrap_or_else(PoisonError::into_inner);
-            let status = match files::save(&keyed, &path) {
-                Ok(()) => 128 + signal,
-                Err(error) => {
-                    output::print_error(format_args!("{error:#}"));
-                    2
-                }
-            };
-            std::process::exit(status);
-        }
+        let Some(signal) = signals.forever().next() else { return };
+        // Locked until the exit, so that no further line is printed.
+        let mut guard = lock(&stream);
+        let Some(mut stream) = guard.take() else { return };
+        let status = match stream.save() {
+            Ok(()) => 128 + signal,
+            Err(error) => {
+                output::print_error(format_args!("{error:#}"));
+                2
+            }
+        };
+        stream.report(count_dropped, json);
+        // Removes the lock file.
+        drop(stream);
+        std::process::exit(status);
     });
 }
 
 #[cfg(not(unix))]
-fn save_when_interrupted(_: Arc<Mutex<Keyed<AnyFilter>>>, _: std::path::PathBuf) {}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn unseen_lines_are_collected() {
-        let lines =
-            Lines { text: b"a\nbb\n\nc\n".to_vec(), ends: vec![2, 5, 6, 8], hashes: vec![] };
-        for mask in 0..16 {
-            let seen: Vec<bool> = (0..4).map(|line| mask >> line & 1 == 1).collect();
-            let mut fresh = Vec::new();
-            lines.collect(&seen, &mut fresh);
-            let words = ["a\n", "bb\n", "\n", "c\n"];
-            let expected: String = words
-                .iter()
-                .zip(&seen)
-                .filter(|(_, seen)| !**seen)
-                .map(|(word, _)| *word)
-                .collect();
-            assert_eq!(fresh, expected.as_bytes());
-        }
-    }
-}
+fn finish_when_interrupted(_: Arc<SharedStream>, _: &Uniq) {}
