@@ -206,7 +206,7 @@ fn killed_at_any_moment_it_loses_no_line() {
     let line = "uniq --window 1h --keys 10k --fpr 1e-9 --checkpoint seen s -";
     let mut outputs = Vec::new();
     for round in 0..rounds {
-        let random = |limit: u64| (round * 0x9e37_79b9_7f4a_7c15_u64 >> 20) % limit;
+        let random = |limit| (0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(round + 1) >> 20) % limit;
         let mut command = sandbox.command(line);
         // It waits for more input after the file, so that only a signal ends it.
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
