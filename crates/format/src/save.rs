@@ -61,12 +61,7 @@ impl Calls for System {
     }
 
     fn sync_folder(&mut self, folder: &Path) -> io::Result<()> {
-        // Not every system can open or sync a folder.
-        let Ok(folder) = File::open(folder) else { return Ok(()) };
-        match folder.sync_all() {
-            Err(error) if is_unsupported(&error) => Ok(()),
-            done => done,
-        }
+        File::open(folder)?.sync_all()
     }
 }
 
@@ -97,7 +92,11 @@ fn save_on<C: Calls>(
         let _ = calls.remove(&temporary);
     }
     done?;
-    calls.sync_folder(folder)
+    match calls.sync_folder(folder) {
+        // Not every system can open or sync a folder.
+        Err(error) if is_unsupported(&error) => Ok(()),
+        synced => synced,
+    }
 }
 
 fn fill<C: Calls>(
@@ -179,8 +178,9 @@ mod tests {
 
     fn record(log: &RefCell<Vec<String>>, fails: Option<usize>, call: String) -> io::Result<()> {
         let mut log = log.borrow_mut();
+        let fails = fails == Some(log.len());
         log.push(call);
-        if fails == Some(log.len() - 1) { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+        if fails { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
     }
 
     impl Recorder {
@@ -301,6 +301,19 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"new");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         fs::remove_dir_all(folder).unwrap();
+    }
+
+    /// A pipe cannot be synced, so that an error shows that the system was called.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_system_is_called_to_sync() {
+        use std::os::fd::{AsRawFd, OwnedFd};
+        let (reader, writer) = io::pipe().unwrap();
+        let path = format!("/proc/self/fd/{}", reader.as_raw_fd());
+        let error = System.sync_folder(Path::new(&path)).unwrap_err();
+        assert!(is_unsupported(&error), "{error}");
+        let error = System.sync(&File::from(OwnedFd::from(writer))).unwrap_err();
+        assert!(is_unsupported(&error), "{error}");
     }
 
     /// Writes through the path of a pipe in /proc, where a rename would fail.
