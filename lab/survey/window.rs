@@ -23,7 +23,7 @@ pub(crate) fn run() -> Result<()> {
     for stop in stops {
         while pushed < stop {
             let run = hashes(300, pushed, 10_000.min(stop - pushed));
-            filter.push_batch(&run, &mut vec![false; run.len()]);
+            filter.push_batch(&run, &mut vec![false; run.len()])?;
             pushed += run.len() as u64;
         }
         let rate = filter.shape().fpr_at(filter.len());

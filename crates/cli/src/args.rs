@@ -18,7 +18,7 @@ use crate::{files, number};
 pub(crate) use dict::{
     Dict, DictCommand, DictCreate, DictDump, DictKeys, DictLoad, DictPut, DictStats, DictVerify,
 };
-pub(crate) use parse::{KindOrAuto, Window, with_underscores};
+pub(crate) use parse::{KindOrAuto, OnOverflow, Window, with_underscores};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -402,19 +402,39 @@ pub(crate) struct Set {
 /// Drop repeated lines of a stream, in fixed memory
 #[derive(Args, Debug)]
 #[command(after_help = "\
-A line is dropped if it occurred within the last --window lines, or within that time. Every repeat
-within the window is dropped. A line is forgotten at the latest when 1/8 of the window more has
-passed. A line that is new is dropped at the rate of --fpr. Lines are printed unchanged and in
-order, as soon as each block of input is read.
+A line is dropped if it occurred within the last --window lines, or within
+that time. Every repeat within the window is dropped. A line is forgotten at
+the latest when 1/8 of the window more has passed. A new line is dropped at
+the rate of --fpr. Lines are printed unchanged and in order, as soon as each
+block of input is read.
 
-With --checkpoint the window is read from FILE at the start and written every 30 s, at the end, and
-on an interrupt. After a crash, lines since the last write may be printed again.
+A window of time has room for --keys distinct lines and 1/8 more. What
+happens to a new line that finds no room is set by --on-overflow:
+  grow   add a filter of twice the size; older filters are dropped when they
+         have expired. The rate of --fpr holds for all filters together.
+         Beyond --max-memory, stop with an error
+  stop   stop with an error after the lines before it are printed
+  pass   print the line and do not remember it. A warning is printed once,
+         and the number of such lines at the end
+A window of lines has room for its lines; a line that finds none, 1 in 10^12,
+is printed and not remembered, or stops the command if that is set.
+
+With --checkpoint the window is read from FILE at the start, and written every
+30 s, at the end, and on SIGINT or SIGTERM (exit status 130 or 143). FILE has
+only lines that were printed before, and synced if the output is a file. After
+a crash, a full disk or a power failure, run the command again on the same
+input from its start, or from any point before the crash: the position in the
+input is not stored. No line is lost. Lines that were printed after the last
+checkpoint are printed again. The output of the crashed run may end in a part
+of a line; that line is printed again, too. A pipe has a line as soon as it
+was written to the pipe, even if no process reads it. One process at a time
+can use FILE; it locks FILE.lock.
 
 Examples:
-  tail -f log | tamis uniq                         the last 10^7 lines
-  tail -f log | tamis uniq --window 10min          lines not seen for 10 minutes
+  tail -f log | tamis uniq                       the last 10^7 lines
+  tail -f log | tamis uniq --window 10min        lines not seen for 10 minutes
   tamis uniq --window 1M --fpr 1e-9 a.txt b.txt.gz
-  tamis uniq --checkpoint seen.tamis < today.txt   continue the previous run")]
+  tamis uniq --checkpoint seen.tamis < today.txt continue the previous run")]
 pub(crate) struct Uniq {
     /// Files of lines; `-` is standard input [default: -]
     #[arg(value_name = "LINES")]
@@ -425,13 +445,24 @@ pub(crate) struct Uniq {
     /// False positive rate: the share of new lines that are dropped [default: 1e-6]
     #[arg(long, value_name = "P", value_parser = parse::rate, allow_negative_numbers = true)]
     pub(crate) fpr: Option<f64>,
-    /// With a window of time: capacity in distinct lines per window. More lines raise the false
-    /// positive rate [default: 10M]
+    /// With a window of time: distinct lines per window that memory is planned for [default: 10M]
     #[arg(long, value_name = "N", value_parser = parse::keys, allow_negative_numbers = true)]
     pub(crate) keys: Option<u64>,
+    /// What to do with a new line that finds no room in the window
+    #[arg(long, value_name = "ACTION", value_enum, default_value_t, hide_possible_values = true)]
+    pub(crate) on_overflow: OnOverflow,
+    /// Memory limit of the window in bytes [default: the available memory]
+    #[arg(long, value_name = "M", value_parser = number::size)]
+    pub(crate) max_memory: Option<u64>,
     /// Read the window from this file if it exists, and write it back
     #[arg(long, value_name = "FILE")]
     pub(crate) checkpoint: Option<PathBuf>,
+    /// At the end, print the number of dropped lines on standard error
+    #[arg(long)]
+    pub(crate) count_dropped: bool,
+    /// At the end, print the numbers of lines as a JSON object on standard error
+    #[arg(long)]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) form: Form,
 }

@@ -10,7 +10,7 @@ use tamis::{AnyFilter, Error, FileError, KeyForms, Keyed, Limits};
 
 use crate::errors::failure;
 use crate::memory::{self, check_memory};
-use crate::signals::finish_before_interrupts;
+use crate::signals::{exit_if_interrupted, finish_before_interrupts};
 
 /// Returns whether a path is `-`: standard input of what is read, standard output of what is written.
 pub(crate) fn is_dash(path: &Path) -> bool {
@@ -94,7 +94,8 @@ pub(crate) fn open_to_change(path: &Path, limit: Option<u64>) -> Result<Keyed<An
     Keyed::read_from(file, &Limits::default()).map_err(|error| failure(name(path), &error))
 }
 
-/// Saves a filter. On an error the target keeps its old contents.
+/// Saves a filter. On an error the target keeps its old contents. An interrupt during the save ends
+/// the program after it.
 ///
 /// If the reader of standard output has closed the pipe, the process exits with status 0.
 pub(crate) fn save(filter: &Keyed<AnyFilter>, path: &Path) -> Result<()> {
@@ -109,7 +110,9 @@ pub(crate) fn save(filter: &Keyed<AnyFilter>, path: &Path) -> Result<()> {
         };
     }
     finish_before_interrupts();
-    filter.save(path).map_err(|error| failure(path.display(), &error))
+    filter.save(path).map_err(|error| failure(path.display(), &error))?;
+    exit_if_interrupted();
+    Ok(())
 }
 
 /// Checks that a file can be written at `path`, so that a wrong path is reported before the work.

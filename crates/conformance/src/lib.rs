@@ -248,7 +248,7 @@ macro_rules! suite {
                 a_large_window_turns_over
                 a_file_in_mid_window_goes_on
                 time_is_kept
-                a_crowd_is_not_denied);
+                a_full_window_refuses_keys);
         }
     };
     (@can Overfill $type:ident) => {

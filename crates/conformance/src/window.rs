@@ -59,9 +59,11 @@ pub fn no_key_of_the_window_is_denied<F: Subject + Window>() {
                     .collect();
                 let mut seen = vec![false; run.len()];
                 if random.below(2) == 0 {
-                    filter.push_batch(&run, &mut seen);
+                    filter.push_batch(&run, &mut seen).expect("room for a window");
                 } else {
-                    seen.iter_mut().zip(&run).for_each(|(seen, key)| *seen = filter.push(*key));
+                    for (seen, key) in seen.iter_mut().zip(&run) {
+                        *seen = filter.push(*key).expect("room for a window");
+                    }
                 }
                 for (key, seen) in run.iter().zip(seen) {
                     if window.len() as u64 == keys {
@@ -96,7 +98,7 @@ pub fn the_window_ends_where_it_says<F: Subject + Window>() {
         let stream = Form::Integers.hashes(&hasher, 0, keys * 5 + 10);
         let mut forgotten = 0u64;
         for (at, key) in stream.iter().enumerate() {
-            filter.push(*key);
+            filter.push(*key).expect("room for a window");
             let at = at as u64 + 1;
             if let Some(first) = at.checked_sub(keys) {
                 assert!(
@@ -129,7 +131,9 @@ pub fn the_rate_holds_after_turnovers<F: Subject + Window>() {
             // To a hundred turnovers and a part of a generation.
             let count = 100 * KEYS + seed % (filter.slack() + 1);
             let stream = Form::Integers.hashes(&hasher, 0, count);
-            stream.chunks(500).for_each(|run| filter.push_batch(run, &mut [false; 500]));
+            for run in stream.chunks(500) {
+                filter.push_batch(run, &mut [false; 500]).expect("room for a window");
+            }
             let rate = filter.shape().fpr_at(filter.len());
             assert!(rate <= fpr, "{rate} where {fpr} was asked for");
             stated += rate / seeds as f64;
@@ -162,7 +166,7 @@ pub fn a_large_window_turns_over<F: Subject + Window>() {
     };
     // The last keys, of which the oldest is replaced.
     let mut window: Vec<KeyHash> = (0..keys).map(|_| next()).collect();
-    filter.push_batch(&window, &mut vec![false; window.len()]);
+    filter.push_batch(&window, &mut vec![false; window.len()]).expect("room for a window");
     let mut oldest = 0;
     for _ in 0..100 * keys / 500 {
         let run: [(KeyHash, bool); 500] = std::array::from_fn(|_| {
@@ -173,7 +177,7 @@ pub fn a_large_window_turns_over<F: Subject + Window>() {
             (key, inside)
         });
         let mut seen = [false; 500];
-        filter.push_batch(&run.map(|(key, _)| key), &mut seen);
+        filter.push_batch(&run.map(|(key, _)| key), &mut seen).expect("room for a window");
         for ((_, inside), seen) in run.into_iter().zip(seen) {
             assert!(seen || !inside, "a key of the last {keys} came again, unnoticed");
             again += u64::from(inside);
@@ -188,7 +192,7 @@ pub fn a_large_window_turns_over<F: Subject + Window>() {
     let most = keys + filter.slack();
     let rest: Vec<KeyHash> =
         (fresh..fresh + most).map(|number| hasher.int(1 << 40 | number)).collect();
-    filter.push_batch(&rest, &mut vec![false; rest.len()]);
+    filter.push_batch(&rest, &mut vec![false; rest.len()]).expect("room for a window");
     assert!(filter.len() <= most, "{} keys of {most}", filter.len());
     filter.validate().expect("a sound filter");
     let stated = filter.shape().fpr_at(filter.len());
@@ -219,7 +223,7 @@ pub fn a_file_in_mid_window_goes_on<F: Subject + Window>() {
             }
             assert_eq!(read, stayed);
         }
-        filter.push(*key);
+        filter.push(*key).expect("room for a window");
     }
 }
 
@@ -237,7 +241,7 @@ pub fn time_is_kept<F: Subject + Window>() {
     for step in 0..40_000 {
         if random.below(2) == 0 {
             let key = random.hash();
-            filter.push(key);
+            filter.push(key).expect("fewer keys than planned");
             pushed.push_back((now, key));
         }
         match random.below(1000) {
@@ -264,19 +268,47 @@ pub fn time_is_kept<F: Subject + Window>() {
     assert!(filter.is_empty() && !pushed.iter().any(|(_, key)| filter.contains(*key)));
 }
 
-/// Ten times the keys that it is for in the time: more strangers get in, no key is denied, and when the time
-/// is over all is well again.
-pub fn a_crowd_is_not_denied<F: Subject + Window>() {
-    let Some(mut filter) = timed::<F>(500, 1000) else { return };
+/// Ten times the keys that the window was planned for: the filter refuses those that find no room, one by
+/// one and in batches. It never denies a key that it accepted, and accepts no more non-members than stated.
+/// When the time is over it takes keys again.
+pub fn a_full_window_refuses_keys<F: Subject + Window>() {
+    const KEYS: u64 = 2000;
+    let Some(mut filter) = timed::<F>(KEYS, 1000) else { return };
     let hasher = KeyHasher::new(HashId::Fast, [88, 89]);
-    let crowd = Form::Integers.hashes(&hasher, 0, 5000);
+    let crowd = Form::Integers.hashes(&hasher, 0, 10 * KEYS);
     filter.advance(5000);
-    for run in crowd.chunks(100) {
-        filter.push_batch(run, &mut [false; 100]);
+    let (mut accepted, mut refused, mut rest) = (Vec::new(), Vec::new(), &crowd[..]);
+    while !rest.is_empty() {
+        let run = &rest[..rest.len().min(100)];
+        let (mut seen, mut one_by_one) = ([false; 100], filter.clone());
+        let outcome = filter.push_batch(run, &mut seen);
+        let done = outcome.map_or_else(|full| full.inserted as usize, |()| run.len());
+        for (key, seen) in run[..done].iter().zip(seen) {
+            assert_eq!(one_by_one.push(*key), Ok(seen), "a batch differs from single keys");
+        }
+        accepted.extend_from_slice(&run[..done]);
+        if let Some(key) = run.get(done) {
+            assert_eq!(outcome.map_err(|full| full.inserted), Err(done as u64));
+            assert!(one_by_one.push(*key).is_err(), "only the batch refuses the key");
+            refused.push(*key);
+        }
+        assert!(filter == one_by_one, "a batch differs from single keys");
+        rest = &rest[(done + 1).min(rest.len())..];
     }
+    assert!(accepted.len() as u64 >= KEYS, "{} of {KEYS} keys find room", accepted.len());
+    assert!(refused.len() as u64 > 7 * KEYS, "{} keys are refused", refused.len());
     filter.advance(5999);
-    all_in(&filter, crowd.iter().copied(), "in a crowd");
+    all_in(&filter, accepted.iter().copied(), "of a full filter");
     filter.validate().expect("a sound filter");
+    // Every refused key was looked up when it was pushed, and keys have been accepted since.
+    let stated = filter.shape().fpr_at(filter.len());
+    let strangers = Form::Integers.hashes(&hasher, 1 << 40, 100 * KEYS);
+    let yes = strangers.iter().filter(|key| filter.contains(**key)).count() as u64;
+    stats::check(&format!("{} full", F::KIND), yes, 100 * KEYS, stated);
+    assert!(stated < 0.0125, "{stated} where 0.01 was planned");
     filter.advance(5000 + 1000 + filter.slack() + 1000);
     assert!(filter.is_empty() && !crowd.iter().any(|key| filter.contains(*key)));
+    let room = &crowd[..KEYS as usize];
+    filter.push_batch(room, &mut vec![false; room.len()]).expect("room again");
+    all_in(&filter, room.iter().copied(), "after a full filter");
 }

@@ -14,7 +14,7 @@ fn main() -> Result<(), tamis::Error> {
     let (mut passed, mut dropped) = (0u64, 0u64);
     for event in events.flatten() {
         // `push` states whether the event seemed to be in the window, and adds it.
-        if recent.push(&event) {
+        if recent.push(&event)? {
             dropped += 1;
         } else {
             passed += 1;

@@ -667,18 +667,17 @@ impl AnyFilter {
     /// Pushes a key into a window: see [`Window::push`].
     ///
     /// # Errors
-    /// Only [`Error::Unsupported`].
+    /// [`Error::Full`]: the key is not remembered.
     pub fn push(&mut self, key: KeyHash) -> Result<bool, Error> {
-        Ok(self.as_window_mut()?.push(key))
+        Ok(self.as_window_mut()?.push(key)?)
     }
 
     /// Pushes keys into a window: see [`Window::push_batch`].
     ///
     /// # Errors
-    /// Only [`Error::Unsupported`].
+    /// [`Error::Full`] states how many keys were pushed before the key that was refused.
     pub fn push_batch(&mut self, keys: &[KeyHash], seen: &mut [bool]) -> Result<(), Error> {
-        self.as_window_mut()?.push_batch(keys, seen);
-        Ok(())
+        Ok(self.as_window_mut()?.push_batch(keys, seen)?)
     }
 
     /// Sets the time of a window: see [`Window::advance`].

@@ -380,21 +380,34 @@ pub enum Repair {
 /// ```
 ///
 /// The shape defines the unit of a window: keys pushed, or ticks of a clock.
+///
+/// A window of time can get more keys than it was planned for. A key that finds no room is refused
+/// with [`Full`]: it is not remembered, every key that was accepted stays a member for the whole
+/// window, and the false positive rate does not rise. When older keys have expired there is room
+/// again.
 pub trait Window: Filter {
     /// Pushes a key and forgets keys that are too old. Returns whether the key seemed to be in
-    /// already, which is always true of a key in the window. Never fails.
-    fn push(&mut self, key: KeyHash) -> bool;
+    /// already, which is always true of a key in the window.
+    ///
+    /// # Errors
+    /// On [`Full`] the key is not remembered. It still counts as a push of a window of keys.
+    fn push(&mut self, key: KeyHash) -> Result<bool, Full>;
 
     /// Pushes keys in order, with prefetching, and sets `seen[i]` to what [`push`](Window::push)
     /// returned for `keys[i]`.
     ///
+    /// # Errors
+    /// On [`Full`] the first [`Full::inserted`] keys are pushed, and only their entries of `seen` are
+    /// set. The next key was refused, and the keys after it were not pushed.
+    ///
     /// # Panics
     /// Panics if `seen` is shorter than `keys`.
-    fn push_batch(&mut self, keys: &[KeyHash], seen: &mut [bool]) {
+    fn push_batch(&mut self, keys: &[KeyHash], seen: &mut [bool]) -> Result<(), Full> {
         assert!(seen.len() >= keys.len(), "`seen` is shorter than `keys`");
-        for (key, seen) in keys.iter().zip(seen) {
-            *seen = self.push(*key);
+        for (index, (key, seen)) in keys.iter().zip(seen).enumerate() {
+            *seen = self.push(*key).map_err(|full| full.after(index))?;
         }
+        Ok(())
     }
 
     /// Sets the time in ticks, before the keys of that time are pushed. A clock that runs backwards

@@ -23,6 +23,15 @@ pub(crate) enum Window {
     Time(Duration),
 }
 
+/// `--on-overflow` of `uniq`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum OnOverflow {
+    #[default]
+    Grow,
+    Stop,
+    Pass,
+}
+
 /// Returns the name with underscores for hyphens.
 pub(crate) fn with_underscores(name: &str) -> String {
     name.replace('-', "_")

@@ -1,5 +1,6 @@
 //! Runs the command as a process: generated and hostile inputs, every kind of the registry.
 
+mod crash;
 mod duplicates;
 mod manners;
 mod sandbox;

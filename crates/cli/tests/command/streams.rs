@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use crate::sandbox::{SEED, Sandbox, lines, text};
 use serde_json::Value;
@@ -55,25 +55,6 @@ fn integers_are_dropped_when_they_come_again() {
     let raw: Vec<u8> = [7u64, 9, 7, 8, 9].iter().flat_map(|n| n.to_le_bytes()).collect();
     let sandbox = Sandbox::new(&[("ids", &raw)]);
     assert_eq!(sandbox.ok("uniq --u64 ids"), "7\n9\n8\n");
-}
-
-#[cfg(unix)]
-#[test]
-fn an_interrupt_saves_the_checkpoint() {
-    let sandbox = Sandbox::new(&[("more", b"a\nb\nc\n")]);
-    let line = "uniq --window 1000 --checkpoint seen";
-    let mut command = sandbox.command(line);
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let (mut stdin, mut stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-    stdin.write_all(b"a\nb\n").unwrap();
-    let mut got = [0; 4];
-    stdout.read_exact(&mut got).unwrap();
-    assert!(!sandbox.path("seen").exists());
-    let kill = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
-    assert!(kill.success());
-    assert_eq!(child.wait().unwrap().code(), Some(128 + 15));
-    assert_eq!(sandbox.ok(&format!("{line} more")), "c\n");
-    assert_eq!(sandbox.ok(&format!("{line} more")), "");
 }
 
 #[test]

@@ -196,7 +196,7 @@ impl Keyed<AnyFilter> {
     /// Pushes a key into a window: see [`Window::push`](crate::Window::push).
     ///
     /// # Errors
-    /// Only [`Error::Unsupported`].
+    /// [`Error::Full`]: the key is not remembered.
     pub fn push<K: Key + ?Sized>(&mut self, key: &K) -> Result<bool, Error> {
         let seen = self.filter.push(key.hash_with(&self.hasher))?;
         self.record::<K>();
@@ -206,13 +206,15 @@ impl Keyed<AnyFilter> {
     /// Pushes keys into a window: see [`Window::push_batch`](crate::Window::push_batch).
     ///
     /// # Errors
-    /// Only [`Error::Unsupported`].
+    /// [`Error::Full`] states how many keys were pushed before the key that was refused.
     pub fn push_batch<K: Key>(&mut self, keys: &[K]) -> Result<Vec<bool>, Error> {
+        self.filter.window()?;
+        self.record::<K>();
         let mut seen = vec![false; keys.len()];
         in_runs(self.hasher, keys, |at, hashes| {
-            self.filter.push_batch(hashes, &mut seen[at..at + hashes.len()])
+            let seen = &mut seen[at..at + hashes.len()];
+            self.filter.push_batch(hashes, seen).map_err(|error| error.after(at))
         })?;
-        self.record::<K>();
         Ok(seen)
     }
 

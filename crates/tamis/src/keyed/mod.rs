@@ -440,18 +440,27 @@ impl<F: Map> Keyed<F> {
 
 impl<F: Window> Keyed<F> {
     /// Pushes a key and forgets old ones. Returns whether it seemed to be in: see [`Window::push`].
+    ///
+    /// # Errors
+    /// On [`Full`] the key is not remembered.
     #[inline]
-    pub fn push<K: Key + ?Sized>(&mut self, key: &K) -> bool {
+    pub fn push<K: Key + ?Sized>(&mut self, key: &K) -> Result<bool, Full> {
         self.record::<K>();
         self.filter.push(key.hash_with(&self.hasher))
     }
 
     /// Pushes keys in order: see [`Window::push_batch`].
-    pub fn push_batch<K: Key>(&mut self, keys: &[K]) -> Vec<bool> {
+    ///
+    /// # Errors
+    /// [`Full`] states how many keys were pushed before the key that was refused.
+    pub fn push_batch<K: Key>(&mut self, keys: &[K]) -> Result<Vec<bool>, Full> {
         self.record::<K>();
         let mut seen = vec![false; keys.len()];
-        map_runs(self.hasher, keys, &mut seen, |hashes, out| self.filter.push_batch(hashes, out));
-        seen
+        in_runs(self.hasher, keys, |at, hashes| {
+            let seen = &mut seen[at..at + hashes.len()];
+            self.filter.push_batch(hashes, seen).map_err(|full| full.after(at))
+        })?;
+        Ok(seen)
     }
 
     /// Sets the time: see [`Window::advance`].

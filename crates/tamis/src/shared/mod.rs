@@ -431,7 +431,7 @@ where
     /// ```
     ///
     /// # Errors
-    /// Only [`Error::Poisoned`].
+    /// [`Error::Full`]: the key is not remembered. [`Error::Poisoned`].
     pub fn push<K: Key + ?Sized>(&self, key: &K) -> Result<bool, Error> {
         self.record::<K>();
         self.storage.push(self.hash(key))
@@ -440,7 +440,8 @@ where
     /// Pushes keys in order: see [`Window::push_batch`].
     ///
     /// # Errors
-    /// Only [`Error::Poisoned`].
+    /// [`Error::Full`] states how many keys were pushed before the key that was refused.
+    /// [`Error::Poisoned`].
     pub fn push_batch<K: Key>(&self, keys: &[K]) -> Result<Vec<bool>, Error> {
         self.record::<K>();
         let mut seen = vec![false; keys.len()];

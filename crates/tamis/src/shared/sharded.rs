@@ -225,12 +225,12 @@ impl<G: Count> Sharded<G> {
 impl<G: Window> Sharded<G> {
     pub(super) fn push(&self, key: KeyHash) -> Result<bool, Error> {
         let (shard, key) = self.place(key);
-        self.write(shard, |filter| filter.push(key))
+        Ok(self.write(shard, |filter| filter.push(key))??)
     }
 
     pub(super) fn push_batch(&self, keys: &[KeyHash], out: &mut [bool]) -> Result<(), Error> {
         self.for_each_shard_of(keys, out, |shard, keys, out| {
-            self.write(shard, |filter| filter.push_batch(keys, out))
+            Ok(self.write(shard, |filter| filter.push_batch(keys, out))??)
         })
     }
 

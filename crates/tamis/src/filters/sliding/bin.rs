@@ -15,8 +15,9 @@
 //! 16 bits of the generation of the last eviction from the bin: slots that had expired then are
 //! gone, so a stamp means one of the g generations up to the epoch, which gives its age.
 //!
-//! *Saturated* is for a case that practically never happens: when there is no room for a key, the
-//! bin accepts all keys until that key expires. The field holds a stamp plus one, or 0.
+//! *Saturated* holds a stamp plus one, or 0. Until that stamp expires the bin accepts all keys.
+//! Version 0.1.0 set it when a key found no room, and files of that version may have it. Today the
+//! key is refused instead, and no bin becomes saturated.
 //!
 //! An unused bin is all zeros, and empty.
 

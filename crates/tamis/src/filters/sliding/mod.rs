@@ -29,13 +29,13 @@
 //! filter, but no slot is moved. With two choices all bins are nearly equally full: a bin with 4
 //! more keys than the average has a probability of 10^-6, and with 5 more 10^-12. The spare slots
 //! are for those. If both bins are full all the same, because an adversary knows the seed or more
-//! keys come in the time than planned, the first of them is *saturated*: it accepts every key until
-//! that key has expired. So there are no false negatives in the window, and a push never fails. The
-//! number of keys in a window of time is not known in advance: the filter is sized for a number of
-//! keys, and the rate rises if there are more.
+//! keys come in the time than planned, the push is refused with `Full`: the key is not remembered,
+//! and no other key is affected. The number of keys in a window of time is not known in advance: the
+//! filter is sized for a number of keys with the slack, and refuses some of the keys beyond that.
 //!
 //! The planned rate holds when window and slack are full; the figures state the rate with as many
-//! keys as the window has.
+//! keys as the window has. A filter that refuses keys has all slots in use, which are 4 per bin more
+//! than planned; the rate is higher by that share.
 //!
 //! Keys cannot be removed, and filters cannot be merged. `len` counts the keys that are remembered
 //! and can be distinguished.
@@ -61,7 +61,7 @@ use tamis_format::{Name, Reader, Writer};
 
 use self::bin::{Bin, EPOCH, Expired, Layout, MAX_WIDTH, SIZE, WORDS};
 use super::common::usize_words;
-use crate::error::Error;
+use crate::error::{Error, Full};
 use crate::hash::KeyHash;
 use crate::limits::MAX_KEYS;
 #[cfg(not(feature = "std"))]
@@ -146,6 +146,11 @@ impl SlidingShape {
             return Err(Error::Infeasible { why: "the slots do not fit into a bin of 1024 bits" });
         }
         Ok(shape)
+    }
+
+    /// Returns the ticks of a window of time; `None` for a window of keys.
+    pub fn ticks(&self) -> Option<u64> {
+        self.ticks
     }
 
     /// Returns the keys, or ticks, per generation.
@@ -301,10 +306,10 @@ impl Shape for SlidingShape {
 /// use tamis::{Keyed, Sliding};
 ///
 /// let mut recent = Keyed::<Sliding>::with_window(1000, 0.001)?;
-/// assert!(!recent.push("apple")); // new
-/// assert!(recent.push("apple")); // seen
+/// assert!(!recent.push("apple")?); // new
+/// assert!(recent.push("apple")?); // seen
 /// for key in 0..2000u64 {
-///     recent.push(&key);
+///     recent.push(&key)?;
 /// }
 /// assert!(recent.contains(&1500u64) && !recent.contains("apple"));
 /// # Ok::<_, tamis::Error>(())
@@ -445,7 +450,7 @@ impl Sliding {
     }
 
     #[inline(always)]
-    fn push_place(&mut self, bits: impl Bits, place: &Place) -> bool {
+    fn push_place(&mut self, bits: impl Bits, place: &Place) -> Result<bool, Full> {
         if self.shape.ticks.is_none() {
             if self.state[PUSHED] >= self.length {
                 self.next_generation();
@@ -468,7 +473,7 @@ impl Sliding {
                     self.count(stamp, -1);
                     self.count(now, 1);
                 }
-                true
+                Ok(true)
             }
             (Err(in_first), Err(in_second)) => {
                 let seen = layout.saturated(&bins[first]).is_some();
@@ -477,13 +482,12 @@ impl Sliding {
                 } else {
                     (first, in_first, used_first)
                 };
-                if used < layout.slots {
-                    layout.insert(&mut bins[bin], begin, used, place.fingerprint, now);
-                    self.count(now, 1);
-                } else {
-                    layout.set_saturated(&mut bins[first], Some(now));
+                if used >= layout.slots {
+                    return Err(Full::NONE);
                 }
-                seen
+                layout.insert(&mut bins[bin], begin, used, place.fingerprint, now);
+                self.count(now, 1);
+                Ok(seen)
             }
         }
     }
@@ -582,10 +586,10 @@ impl Task for ContainsBatch<'_> {
 struct PushBatch<'a>(&'a mut Sliding, &'a [KeyHash], &'a mut [bool]);
 
 impl Task for PushBatch<'_> {
-    type Output = ();
+    type Output = Result<(), Full>;
 
     #[inline(always)]
-    fn work(self, bits: impl Bits) {
+    fn work(self, bits: impl Bits) -> Self::Output {
         let Self(filter, keys, seen) = self;
         let mut places = filter.places(keys);
         for (at, seen) in seen.iter_mut().enumerate() {
@@ -594,18 +598,19 @@ impl Task for PushBatch<'_> {
                 places[at % LANES] = filter.place(*key);
                 filter.fetch(&places[at % LANES]);
             }
-            *seen = filter.push_place(bits, &place);
+            *seen = filter.push_place(bits, &place).map_err(|full| full.after(at))?;
         }
+        Ok(())
     }
 }
 
 struct PushOne<'a>(&'a mut Sliding, KeyHash);
 
 impl Task for PushOne<'_> {
-    type Output = bool;
+    type Output = Result<bool, Full>;
 
     #[inline(always)]
-    fn work(self, bits: impl Bits) -> bool {
+    fn work(self, bits: impl Bits) -> Self::Output {
         let place = self.0.place(self.1);
         self.0.fetch(&place);
         self.0.push_place(bits, &place)
@@ -631,13 +636,13 @@ impl Filter for Sliding {
 
 impl Window for Sliding {
     #[inline]
-    fn push(&mut self, key: KeyHash) -> bool {
+    fn push(&mut self, key: KeyHash) -> Result<bool, Full> {
         run(PushOne(self, key))
     }
 
-    fn push_batch(&mut self, keys: &[KeyHash], seen: &mut [bool]) {
+    fn push_batch(&mut self, keys: &[KeyHash], seen: &mut [bool]) -> Result<(), Full> {
         assert!(seen.len() >= keys.len(), "`seen` is shorter than `keys`");
-        run(PushBatch(self, keys, &mut seen[..keys.len()]));
+        run(PushBatch(self, keys, &mut seen[..keys.len()]))
     }
 
     fn advance(&mut self, now: u64) {
@@ -669,18 +674,20 @@ impl Build for Sliding {
         &self.shape
     }
 
-    /// Builds the filter by pushing the keys. If there are more than the window has, the last ones
-    /// are members.
+    /// Builds the filter by pushing the keys. If there are more than a window of keys has, the last
+    /// ones are members. If there are more than a window of time has room for, the build fails with
+    /// [`Error::Capacity`].
     fn build_with(
         options: &BuildOptions<'_>,
         fit: impl FnOnce(u64) -> Result<SlidingShape, Error>,
         keys: impl KeySource,
     ) -> Result<Self, Error> {
         let mut filter = Self::new(fit(0)?)?;
+        let capacity = filter.shape.keys;
         let (mut seen, mut placed) = (Vec::new(), 0);
         read_all(options, keys, |run| {
             seen.resize(run.len(), false);
-            filter.push_batch(run, &mut seen);
+            filter.push_batch(run, &mut seen).map_err(|_| Error::Capacity { capacity })?;
             placed += run.len() as u64;
             options.advance(placed, placed)
         })?;
@@ -746,57 +753,4 @@ impl Persist for Sliding {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn key(number: u64) -> KeyHash {
-        KeyHash { hi: mix(number), lo: mix(number ^ u64::MAX) }
-    }
-
-    #[test]
-    fn documented_sizes() {
-        for (fpr, most) in [(1e-2, 15.37), (1e-3, 19.9), (1e-6, 33.9)] {
-            let bits = SlidingShape::fit(1_000_000, fpr).unwrap().figures().bits_per_key();
-            assert!((most - 0.2..most).contains(&bits), "{bits} at {fpr}");
-        }
-    }
-
-    /// A push changes its two bins and the next bin in turn; when a generation begins, one more.
-    #[test]
-    fn a_push_changes_three_bins() {
-        let mut filter = Sliding::new(SlidingShape::fit(3000, 0.01).unwrap()).unwrap();
-        let (mut worst, mut slots) = (0, 0);
-        for number in 0..30_000 {
-            let begins = filter.state[PUSHED] == filter.length;
-            let before = filter.bins.clone();
-            // Every third key is a repetition.
-            filter.push(key(if number % 3 == 0 { number / 2 } else { number }));
-            let bins = filter.bins.as_chunks::<WORDS>().0.iter();
-            let changed = bins.zip(before.as_chunks::<WORDS>().0).filter(|(a, b)| a != b).count();
-            assert!(changed <= 3 + usize::from(begins), "{changed} bins");
-            (worst, slots) = (worst.max(changed), changed * filter.layout.slots);
-        }
-        assert!(worst >= 3 && slots <= 4 * filter.layout.slots);
-        filter.validate().unwrap();
-    }
-
-    /// Bins that no push visits for more generations than an epoch can represent.
-    #[test]
-    fn epochs_do_not_wrap_around() {
-        let mut settings = Settings::default();
-        settings.set("ticks", 8u64);
-        let shape = SlidingShape::fit_with(100_000, 0.01, &settings).unwrap();
-        let mut filter = Sliding::new(shape).unwrap();
-        for number in 0..50_000 {
-            filter.push(key(number));
-        }
-        let mut now = 0;
-        for _ in 0..1 << EPOCH {
-            now += 1;
-            filter.advance(now);
-            assert!(now < 9 || filter.is_empty());
-        }
-        assert!(!(0..50_000).any(|number| filter.contains(key(number))));
-        filter.validate().unwrap();
-    }
-}
+mod tests;
