@@ -112,7 +112,7 @@ impl Construction {
     const ALL: [Self; 4] = [Self::Sliced, Self::Multi, Self::Single, Self::Nae];
     const NAMES: [&str; 4] = ["sliced", "multi", "single", "nae"];
 
-    /// Returns the share of non-members that one plane rejects.
+    /// Returns the fraction of non-members that one plane rejects.
     fn rejected(self, k: u32) -> f64 {
         (if self == Self::Nae { 2.0 } else { 1.0 }) * (-f64::from(k)).exp2()
     }
