@@ -42,7 +42,7 @@ fn never_denied<F: Subject>(
     members: &[KeyHash],
     on_disk: bool,
 ) {
-    let filter = F::build(shape.clone(), members).expect("as many keys as it is for");
+    let filter = F::build(shape.clone(), members).expect("within the capacity");
     all(&filter, members, "after building");
     let filter = Keyed::new(hasher, filter);
     let written = bytes(&filter);
@@ -115,7 +115,7 @@ pub fn batches_answer_as_single_queries_do<F: Subject>() {
             // A high rate, so that the answers for non-members are mixed.
             let Some(shape) = shape::<F>(keys, 0.3, &settings) else { continue };
             let members = Form::Integers.hashes(&hasher, 0, keys);
-            let filter = F::build(shape, &members[..]).expect("as many keys as it is for");
+            let filter = F::build(shape, &members[..]).expect("within the capacity");
             let mixed: Vec<KeyHash> = (0..keys.max(200) * 2)
                 .map(|_| match members.get(random.below(members.len() * 4)) {
                     Some(member) => *member,
@@ -167,7 +167,7 @@ pub fn any_number_of_threads_makes_the_same_bytes<F: Subject>() {
         let members = Form::Integers.hashes(&hasher, 0, keys);
         let build = |threads| {
             let filter = build::<F>(threads, shape.clone(), &members);
-            bytes(&Keyed::new(hasher, filter.expect("as many keys as it is for")))
+            bytes(&Keyed::new(hasher, filter.expect("within the capacity")))
         };
         let one = build(1);
         for threads in [0, 2, 3, 8, 100] {

@@ -19,7 +19,7 @@ fn hashes(from: u64, count: u64) -> Vec<KeyHash> {
 
 fn build<F: Subject>(keys: u64, fpr: f64, members: &[KeyHash]) -> F {
     let shape = shape::<F>(keys, fpr, &Settings::default()).expect("within reach");
-    F::build(shape, members).expect("no more keys than it is for")
+    F::build(shape, members).expect("within the capacity")
 }
 
 /// Does long sequences on filters of 1 to 20000 keys with every setting.

@@ -38,7 +38,7 @@ fn ask<F: Subject>(
     for _ in 0..seeds {
         let hasher = KeyHasher::new(HashId::Fast, random.seed());
         let members = Form::Integers.hashes(&hasher, 0, keys);
-        let filter = F::build(shape.clone(), &members[..]).expect("no more than it is for");
+        let filter = F::build(shape.clone(), &members[..]).expect("within the capacity");
         if known.0 != filter.len() {
             known = (filter.len(), shape.fpr_at(filter.len()));
         }
@@ -144,7 +144,7 @@ pub fn another_seed_makes_members_strangers<F: Subject>() {
         for pair in 0..pairs {
             let [a, b] = related_seeds(&mut random, pair);
             let members = form.hashes(&KeyHasher::new(id, a), 0, KEYS);
-            let filter = F::build(shape.clone(), &members[..]).expect("as many keys as it is for");
+            let filter = F::build(shape.clone(), &members[..]).expect("within the capacity");
             let others = form.hashes(&KeyHasher::new(id, b), 0, KEYS);
             yeses += others.iter().filter(|key| filter.contains(**key)).count() as u64;
         }

@@ -263,7 +263,7 @@ pub(super) fn all_set(words: &[u64], bits: u64, probes: u32, key: KeyHash) -> bo
 }
 
 /// Looks up many keys in rounds: each round tests one bit of every remaining key and prefetches the
-/// next. A key whose bit is clear leaves the batch, so no line is fetched in vain.
+/// next. A key whose bit is clear leaves the batch, so no line is fetched unnecessarily.
 pub(super) fn contains_batch_in_rounds(
     words: &[u64],
     bits: u64,

@@ -257,7 +257,7 @@ impl CountingQuotient {
 
     /// Changes the number of slots to 2, 4, 8 … times as many or a half, a quarter …, and the capacity
     /// by the same factor. Each doubling takes a bit from the remainder and each halving adds one, so
-    /// the fingerprints stay the same, and the rate depends on the keys that are in.
+    /// the fingerprints stay the same, and the rate depends only on the keys in the filter.
     ///
     /// # Errors
     /// [`Error::Infeasible`] for other numbers of slots, [`Error::Limit`] if a size is out of range,

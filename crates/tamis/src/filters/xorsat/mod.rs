@@ -378,7 +378,7 @@ impl XorSat {
         equations
     }
 
-    /// Returns whether the one more bit, if the block has it, matches as well.
+    /// Returns whether the additional bit, if the block has one, matches as well.
     #[inline(always)]
     fn holds_more(&self, block: u64, equation: Question<2>) -> bool {
         let value = equation.value >> self.shape.width & 1;
