@@ -8,22 +8,18 @@
 //!
 //! | file | what must hold |
 //! | --- | --- |
-//! | `members.rs` | no member is denied; batches answer as single queries do; every input
-//! terminates; the bytes do not depend on the threads |
-//! | `rates.rs` | the false positive rate is the stated one, no more and no less; seeds are
-//! independent |
+//! | `members.rs` | no member is denied; batches answer as single queries do; every input terminates; the bytes do not depend on the threads |
+//! | `rates.rs` | the false positive rate is the stated one, no more and no less; seeds are independent |
 //! | `model.rs` | any sequence of operations agrees with an exact multiset |
-//! | `operations.rs` | what each capability promises |
-//! | `statics.rs` | a static kind represents a set: its bytes do not depend on order, copies or
-//! threads |
+//! | `operations.rs` | each capability does what its trait documents |
+//! | `statics.rs` | a static kind represents a set: its bytes do not depend on order, copies or threads |
 //! | `maps.rs` | every key has its value, and keeps it when other values change |
 //! | `grow.rs` | for any number of keys, none is denied and the false positive rate holds |
 //! | `window.rs` | a key in the window is never denied, a key that has left it is a non-member |
 //! | `adapt.rs` | a repaired false positive is not repeated, and no member is denied |
 //! | `files.rs` | bytes never change; damage is detected; hostile files are harmless |
 //! | `memory.rs` | bytes in memory, in buffers and in chunks equal those of a file |
-//! | `dynamic.rs` | a filter of any kind has every operation, or an error names the missing
-//! capability |
+//! | `dynamic.rs` | a filter of any kind has every operation, or an error names the missing capability |
 //! | `stops.rs` | cancel flags, deadlines and callbacks take effect |
 //! | `deny.rs` | the keys of a deny list never pass |
 //! | `limits.rs` | requests out of range are errors; the planner is consistent |
