@@ -15,11 +15,12 @@
 //! | cache lines | 1, and rarely the next: about 3 entries are read |
 //! | building | sorts; up to 16 bytes per key beside the table; fails with probability below 10^-15 |
 //!
-//! A non-member passes if its fingerprint equals *any* of the n in the table. The rate is n / (2^l
-//! - 1), so the fingerprints grow with the set, which makes this the largest kind for many keys.
-//! Its advantages are one memory access, and a table that does not depend on the order of the keys.
-//! Keys cannot be removed, because two keys may have the same fingerprint, which is stored once. So
-//! a filter of n keys holds slightly fewer than n fingerprints, by a fraction of half the rate.
+//! A non-member passes if its fingerprint equals *any* of the n in the table. The rate is
+//! n / (2^l - 1), so the fingerprints grow with the set, which makes this the largest kind for many
+//! keys. Its advantages are one memory access, and a table that does not depend on the order of the
+//! keys. Keys cannot be removed, because two keys may have the same fingerprint, which is stored
+//! once. So a filter of n keys holds slightly fewer than n fingerprints, by a fraction of half the
+//! rate.
 //!
 //! Wolper, Leroy, *Reliable Hashing without Collision Detection*, 1993, as described in a survey.
 //! Differences: the slot follows from the fingerprint in insertions *and* lookups (the survey looks up
