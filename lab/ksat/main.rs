@@ -1,10 +1,9 @@
-//! The solver of random k-SAT: how close to the threshold, in how many seconds; and the
-//! parameters that it goes by.
+//! Measures the solver of random k-SAT close to the threshold, and tunes its parameters.
 //!
 //! `cargo run --release -p tamis-lab --bin ksat` measures the cells of Table 2 of
 //! "Satisfiability-based Set Membership Filters" (Weaver and others, 2014).
 //! `... --bin ksat -- K LOG2_CLAUSES LOAD INSTANCES SECONDS` measures one cell.
-//! `... --bin ksat -- tune` finds the parameters anew and writes `crates/ksat/src/rows.rs`.
+//! `... --bin ksat -- tune` searches for the parameters and writes `crates/ksat/src/rows.rs`.
 
 mod tune;
 
@@ -27,18 +26,19 @@ fn main() -> Result<()> {
             println!("{cell:?}: {tried:?}, {:.4} s each", tried.seconds / tried.instances as f64);
             Ok(())
         }
-        _ => bail!("nothing, or `tune`, or K LOG2_CLAUSES LOAD INSTANCES SECONDS"),
+        _ => bail!("expected no argument, `tune`, or K LOG2_CLAUSES LOAD INSTANCES SECONDS"),
     }
 }
 
-/// Seconds that this thread has had a processor: the machine may have other things to do.
+/// Returns the processor time of this thread in seconds, which other load on the machine does not
+/// affect.
 pub(crate) fn busy() -> Result<f64> {
     let text = fs::read_to_string("/proc/thread-self/schedstat")?;
     let nanoseconds: f64 = text.split(' ').next().context("an empty schedstat")?.parse()?;
     Ok(nanoseconds * 1e-9)
 }
 
-/// As many variables as give this load.
+/// Returns the number of variables that gives this load.
 pub(crate) fn variables(kind: Clauses, k: i32, clauses: usize, load: f64) -> u32 {
     let lost = if kind == Clauses::Nae { 2.0 } else { 1.0 } * 0.5f64.powi(k);
     (clauses as f64 * -(1.0 - lost).log2() / load) as u32
@@ -70,7 +70,7 @@ impl Cell {
     }
 }
 
-/// Solves random formulas; gives up on each after so many seconds of work.
+/// Solves random formulas, and gives up on each after `limit` seconds of processor time.
 pub(crate) fn try_all(
     instances: u64,
     limit: f64,
@@ -107,7 +107,7 @@ pub(crate) fn try_all(
     Ok(tried)
 }
 
-/// The seconds that the paper's Table 2 has at this load; none where it has a dash.
+/// Seconds in the paper's Table 2 at a load, or `None` where it has a dash.
 type Paper = [(f64, [Option<u32>; 4])];
 
 fn table_2() -> Result<()> {

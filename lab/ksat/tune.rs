@@ -1,8 +1,9 @@
-//! The table of parameters, found by trying.
+//! Search for the solver's parameters.
 //!
-//! For each clause length and two sizes, three questions, in this order. Which weights take the
-//! fewest flips where the walk is still the right tool? Up to which load is it quicker than survey
-//! propagation? From which load on does decimation without backtracking fail more often than not?
+//! For each clause length and two sizes, three questions are answered in this order. Which weights
+//! take the fewest flips at a load that suits the walk? Up to which load is the walk faster than
+//! survey propagation? From which load on does decimation without backtracking fail more often than
+//! not?
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,16 +16,16 @@ use crate::{Tried, try_all, variables};
 const NEVER: u64 = u64::MAX;
 const STRAIGHT: &[Decimation] = &[Decimation { share: 0.025, back: 0.0 }];
 
-/// What to try for one length.
+/// What to try for one clause length.
 struct Length {
     k: usize,
     kind: Clauses,
     falls: &'static [Fall],
-    /// Where the walk has work to do and gets it done: for small formulas, and for large ones.
+    /// Loads that the walk solves with some effort, for small formulas and for large ones.
     walk_load: [f64; 2],
-    /// Loads at which walk and survey are compared, rising.
+    /// Ascending loads at which walk and survey propagation are compared.
     ladder: &'static [f64],
-    /// Loads at which decimation is tried, rising.
+    /// Ascending loads at which decimation is tried.
     steep: &'static [f64],
 }
 
@@ -86,12 +87,12 @@ const LENGTHS: [Length; 10] = [
     nae(7, &[Power(4.2), Power(4.8), Power(5.4), Power(6.0)], [0.72, 0.68]),
 ];
 
-/// Not all equal: there is no survey propagation to compare with.
+/// Returns the entry of a *not all equal* length, which has no survey propagation to compare with.
 const fn nae(k: usize, falls: &'static [Fall], walk_load: [f64; 2]) -> Length {
     Length { k, kind: Clauses::Nae, falls, walk_load, ladder: &[], steep: &[] }
 }
 
-/// Clauses of the small formulas and of the large ones, and how many of each are tried.
+/// Clauses of the small and of the large formulas, and the number of formulas of each size.
 const SIZES: [(usize, u64); 2] = [(1 << 14, 12), (1 << 17, 3)];
 
 impl Length {
@@ -107,7 +108,7 @@ impl Length {
         })
     }
 
-    /// The row for formulas of this size.
+    /// Returns the row for formulas of this size.
     fn row(&self, size: (usize, u64), walk_load: f64, most: &str) -> Result<String> {
         let walk = |fall| Plan { fall, opening: NEVER, surveys: STRAIGHT };
         let mut best = (u64::MAX, self.falls[0]);
@@ -117,7 +118,7 @@ impl Length {
                 "k {} {:?} {} at {walk_load}, {fall:?}: {tried:?}",
                 self.k, self.kind, size.0
             );
-            // One that was given up is as if it had taken ten times as long.
+            // A formula that was given up counts as 10 times the work.
             let cost = tried.flips + 10 * (tried.instances - tried.solved) * tried.flips;
             best = if cost < best.0 { (cost, *fall) } else { best };
         }
@@ -155,7 +156,7 @@ impl Length {
 pub(crate) fn run() -> Result<()> {
     let mut rows = String::new();
     for length in &LENGTHS {
-        // A formula counts as small up to the middle, by factors, of the two sizes.
+        // A formula counts as small up to about the geometric mean of the two sizes.
         let middle = length.vars(SIZES[0].0 * 3, length.walk_load[0]).to_string();
         for ((size, load), most) in
             SIZES.into_iter().zip(length.walk_load).zip([&middle, "u32::MAX"])

@@ -1,7 +1,7 @@
-//! How long a large file takes to open, and how much of it is in memory then.
+//! Measures how long a large file takes to open, and how much of it is in memory afterwards.
 //!
-//! `cargo run --release -p tamis-lab --bin open`: writes a filter of one gibibyte to a temporary
-//! folder, then opens it in a process of its own, so that nothing of the writing is left in memory.
+//! `cargo run --release -p tamis-lab --bin open` writes a filter of 1 GiB to a temporary folder and
+//! opens it in a new process, whose memory holds nothing from the writing.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,7 +23,7 @@ fn main() -> Result<()> {
     Keyed::new(KeyHasher::new(HashId::Fast, [1, 0x7a3e]), filter).save(&path)?;
     let status = Command::new(std::env::current_exe()?).arg(&path).status();
     std::fs::remove_file(&path)?;
-    ensure!(status?.success(), "the file could not be opened");
+    ensure!(status?.success(), "failed to open the file");
     Ok(())
 }
 
@@ -35,7 +35,7 @@ fn open(path: &Path) -> Result<()> {
     let time = start.elapsed();
     ensure!(member, "a member was denied");
     println!(
-        "{bytes} bytes: opened and asked in {:.3} ms, {} in memory",
+        "{bytes} bytes: opened and queried in {:.3} ms, {} in memory",
         time.as_secs_f64() * 1e3,
         resident()?
     );

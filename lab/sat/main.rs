@@ -1,9 +1,9 @@
-//! SAT filters: Tables 2 to 5 and Figure 1 of "Satisfiability-based Set Membership Filters" (Weaver,
-//! Ray, Marek, Mayer and Walker, 2014), and where such filters stand among others.
+//! SAT filters: Tables 2 to 5 and Figure 1 of "Satisfiability-based Set Membership Filters"
+//! (Weaver, Ray, Marek, Mayer and Walker, 2014), and a comparison with other filters.
 //!
-//! `cargo run --release -p tamis-lab --bin sat` takes some minutes. With `-- --long` the cells of Table 2
-//! that take longer than a few seconds are built as well, and 2^27 strangers are asked instead of 2^24.
-//! The name of a part behind that, as `-- table-2`, makes it alone.
+//! `cargo run --release -p tamis-lab --bin sat` takes some minutes. With `-- --long` it also builds
+//! the cells of Table 2 that take longer than a few seconds, and queries 2^27 non-members instead
+//! of 2^24. The name of a part, as in `-- table-2`, selects that part.
 //! `... --bin sat -- CONSTRUCTION K LOG2_KEYS EFFICIENCY` measures one filter for a rate of 1/4.
 
 mod paper;
@@ -22,9 +22,10 @@ use tamis::{
 
 use paper::{EFFICIENCIES, PLANES, TABLE_2, TABLE_3, TABLE_4, TABLE_5};
 
-/// Keys of a SAT filter have hashes from the integers under this salt.
+/// Salt of the hashes of the keys, which are integers.
 const SALT: u64 = 17;
-/// Cells of Table 2 that the solver was seen to take longer than seconds for are left to `--long`.
+/// Highest efficiencies of Table 2, for k = 3 to 6, that build within seconds. Those above need
+/// `--long`.
 const QUICK: [f64; 4] = [0.79, 0.85, 0.85, 0.79];
 
 const NAMES: [(&str, Construction); 4] = [
@@ -39,7 +40,7 @@ fn main() -> Result<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     if let [name, k, log_keys, efficiency] = words[..] {
         let known = NAMES.into_iter().find(|known| known.0 == name);
-        let (_, construction) = known.context("sliced, multi, single or nae")?;
+        let (_, construction) = known.context("expected sliced, multi, single or nae")?;
         let k = k.parse()?;
         let made = Made::new(construction, k, log_keys.parse()?, efficiency.parse()?)?;
         println!("{:.3} s, {}, {:?}", made.seconds, made.row(1 << 22).join(", "), made.shape());
@@ -50,7 +51,7 @@ fn main() -> Result<()> {
         ["--long"] => (true, None),
         ["--long", part] => (true, Some(part)),
         [part] => (false, Some(part)),
-        _ => bail!("[--long] [PART], or CONSTRUCTION K LOG2_KEYS EFFICIENCY"),
+        _ => bail!("expected [--long] [PART], or CONSTRUCTION K LOG2_KEYS EFFICIENCY"),
     };
     let parts: [(&str, Part); 7] = [
         ("figure-1", figure_1),
@@ -62,16 +63,16 @@ fn main() -> Result<()> {
         ("table-2", table_2),
     ];
     if part.is_some_and(|part| parts.iter().all(|known| known.0 != part)) {
-        bail!("a part is one of {}", parts.map(|known| known.0).join(", "));
+        bail!("expected one of the parts {}", parts.map(|known| known.0).join(", "));
     }
     let wanted = parts.iter().filter(|known| part.is_none_or(|part| part == known.0));
     wanted.map(|known| known.1).try_for_each(|make| make(long))
 }
 
-/// Makes some sheets; `true` for the long ones.
+/// Makes some sheets, the long ones if the argument is `true`.
 type Part = fn(bool) -> Result<()>;
 
-/// A filter for a rate of about 1/4, and how long it took to build on one thread.
+/// A filter for a rate of about 1/4, and the time to build it on one thread.
 struct Made {
     construction: Construction,
     k: u32,
@@ -102,7 +103,7 @@ impl Made {
         self.shape().figures().bytes * 8
     }
 
-    /// What the tables begin with.
+    /// Returns the first columns of the tables.
     fn row(&self, queries: u64) -> Vec<String> {
         let name = NAMES.iter().find(|known| known.1 == self.construction).expect("all have one").0;
         let nominal = planned_rate(self.construction, self.k, self.shape().planes());
@@ -122,19 +123,20 @@ impl Made {
     }
 }
 
-/// The paper's number of solutions for a rate of about 1/4; half as many *not all equal* ones do.
+/// Returns the number of solutions that the paper uses for a rate of about 1/4, or half as many for
+/// *not all equal* formulas.
 fn planes(construction: Construction, k: u32) -> u64 {
     let planes = PLANES[k as usize - 3];
     if construction == Construction::Nae { planes.div_ceil(2) } else { planes }
 }
 
-/// The rate of independent solutions.
+/// Returns the rate of independent solutions.
 fn planned_rate(construction: Construction, k: u32, planes: u64) -> f64 {
     let stopped = if construction == Construction::Nae { 2.0 } else { 1.0 } * 0.5f64.powi(k as i32);
     (1.0 - stopped).powf(planes as f64)
 }
 
-/// The share of so many strangers that get in.
+/// Returns the fraction of `queries` non-members that the filter accepts.
 fn let_in(filter: &impl Filter, queries: u64) -> f64 {
     const RUN: u64 = 1 << 16;
     let runs = queries.div_ceil(RUN);
@@ -145,8 +147,8 @@ fn let_in(filter: &impl Filter, queries: u64) -> f64 {
     (0..runs).map(yes).sum::<u64>() as f64 / (runs * RUN) as f64
 }
 
-/// What asking these filters for strangers takes, in nanoseconds: medians of rounds in which they
-/// take turns, one key at a time and without the hashing.
+/// Returns the nanoseconds that these filters take to look up a non-member, one key at a time and
+/// without hashing: medians over rounds in which the filters alternate.
 fn times(filters: &[&dyn Fn(KeyHash) -> bool]) -> Vec<f64> {
     const ROUNDS: usize = 41;
     let strangers = hashes(SALT, STRANGERS, 1 << 14);
@@ -163,7 +165,7 @@ fn times(filters: &[&dyn Fn(KeyHash) -> bool]) -> Vec<f64> {
     times.iter().map(|times| times[ROUNDS / 2]).collect()
 }
 
-/// The efficiency at which random formulas cease to have solutions.
+/// Tabulates the efficiency above which random formulas have no solutions.
 fn figure_1(_: bool) -> Result<()> {
     let mut sheet = Sheet::new("sat", "figure-1", &["k", "threshold", "paper's estimate"]);
     let (mut known, mut estimate) = (Vec::new(), Vec::new());
@@ -180,10 +182,10 @@ fn figure_1(_: bool) -> Result<()> {
         Line::calculated("threshold of random k-SAT", known),
         Line::calculated("the paper's (2^k ln 2 - k) clauses a variable", estimate),
     ];
-    sheet.finish("Figure 1: the efficiency that can be had", "k", "efficiency", false, lines)
+    sheet.finish("Figure 1: the efficiency that can be reached", "k", "efficiency", false, lines)
 }
 
-/// The paper's single-instance filters, and other constructions of the same size.
+/// Measures the paper's single-instance filters, and other constructions of the same size.
 fn table_5(long: bool) -> Result<()> {
     let queries = if long { 1 << 27 } else { 1 << 24 };
     let columns = [
@@ -238,7 +240,7 @@ fn bloom(log_keys: u32) -> Result<Bloom> {
     Ok(Bloom::build(BloomShape::fit(1 << log_keys, 0.25)?, &members[..])?)
 }
 
-/// Seconds to build multi-instance filters, each in full.
+/// Measures the seconds to build multi-instance filters, all solutions of each.
 fn table_2(long: bool) -> Result<()> {
     let columns = ["k", "keys", "efficiency asked", "efficiency", "bits", "build s", "paper s"];
     let mut sheet = Sheet::new("sat", if long { "table-2-long" } else { "table-2" }, &columns);
@@ -248,7 +250,8 @@ fn table_2(long: bool) -> Result<()> {
                 let paper = TABLE_2[k as usize - 3][log_keys as usize - 14][column];
                 let past = paper.is_none();
                 let quick = efficiency <= QUICK[k as usize - 3];
-                // Past the paper one column for k = 4 to 6: see lab/ksat for what can be hoped for.
+                // Beyond the paper, one column for k = 4 to 6; lab/ksat shows which loads are
+                // solvable.
                 let within = match (k, past) {
                     (_, false) => true,
                     (4 | 6, _) => efficiency == 0.91,
@@ -280,8 +283,9 @@ fn table_2(long: bool) -> Result<()> {
     sheet.finish(title, "", "", false, Vec::new())
 }
 
-/// Sizes, and seconds for 2^27 queries, beside Bloom filters. The paper's are of its highest efficiency;
-/// without `--long` ours are of one that is built in seconds.
+/// Compares sizes, and seconds for 2^27 queries, with Bloom filters. The paper's SAT filters have
+/// its highest efficiency. Without `--long`, the measured ones have an efficiency that builds in
+/// seconds.
 fn tables_3_and_4(long: bool) -> Result<()> {
     let columns = [
         "k",
@@ -326,11 +330,11 @@ fn tables_3_and_4(long: bool) -> Result<()> {
             add(&mut sheet, &cells);
         }
     }
-    let title = "Tables 3 and 4: sizes, and seconds for 2^27 strangers";
+    let title = "Tables 3 and 4: sizes, and seconds for 2^27 non-members";
     sheet.finish(title, "", "", false, Vec::new())
 }
 
-/// A query of each construction beside a Bloom filter's, in turns.
+/// Measures a query of each construction and of a Bloom filter, alternating.
 fn query_times(_: bool) -> Result<()> {
     let columns = ["keys", "k", "bloom ns", "sliced ns", "ratio", "multi ns"];
     let mut sheet = Sheet::new("sat", "query", &columns);
@@ -359,7 +363,7 @@ fn query_times(_: bool) -> Result<()> {
     sheet.finish("Nanoseconds a query in the cache, at a rate of 1/4", "", "", false, Vec::new())
 }
 
-/// Efficiency against the time to build and to ask, at 1/4 and 2^16 keys, of kinds by their names.
+/// Measures efficiency against build time and query time, at a rate of 1/4 with 2^16 keys.
 fn among_others(_: bool) -> Result<()> {
     const KEYS: u64 = 1 << 16;
     let sat =
@@ -380,7 +384,7 @@ fn among_others(_: bool) -> Result<()> {
     for (name, kind, settings) in all {
         let sizing = Sizing::fpr(0.25).capacity(KEYS).settings(settings);
         let build = || kind.build(&sizing, &mut &members[..], &BuildOptions::new());
-        // What is quick is built often enough for the clock.
+        // Fast builds are repeated, because of the resolution of the clock.
         let rounds = if kind.is_slow_to_build() { 1 } else { 32 };
         let start = processor_time()?;
         let mut filter = build()?;
@@ -421,7 +425,7 @@ fn among_others(_: bool) -> Result<()> {
     asking.finish(title, "efficiency", "ns a query", false, by_query)
 }
 
-/// A million keys on all processors.
+/// Builds a filter of 10^6 keys on all processors.
 fn a_million(_: bool) -> Result<()> {
     let columns = ["keys", "k", "efficiency asked", "efficiency", "threads", "wall s"];
     let mut sheet = Sheet::new("sat", "million", &columns);

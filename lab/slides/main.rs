@@ -1,4 +1,4 @@
-//! "Approximate Membership Queries" (Madeira, 2022): what the slides state, measured.
+//! Measures what "Approximate Membership Queries" (Madeira, 2022) states.
 //!
 //! `cargo run --release -p tamis-lab --bin slides`
 
@@ -27,7 +27,8 @@ fn main() -> Result<()> {
     xor_speed()
 }
 
-/// False positives against the number of bits a key sets, at 8 bits of memory a key.
+/// Measures false positives against the number of bits that a key sets, at 8 bits of memory per
+/// key.
 fn rate_by_k() -> Result<()> {
     let columns = ["k", "slides", "textbook", "exact", "measured"];
     let mut sheet = Sheet::new("slides", "rate-by-k", &columns);
@@ -68,10 +69,11 @@ fn rate_by_k() -> Result<()> {
     Ok(())
 }
 
-/// How many counters of w bits are full when a filter of 1 % is.
+/// Compares the calculated and measured fraction of saturated counters, by width, in a filter of 1
+/// %.
 fn overflow() -> Result<()> {
     let columns =
-        ["bits", "largest count", "calculated share full", "measured share full", "counters"];
+        ["bits", "largest count", "calculated fraction full", "measured fraction full", "counters"];
     let mut sheet = Sheet::new("slides", "counter-overflow", &columns);
     let (mut calculated_line, mut measured_line) = (Vec::new(), Vec::new());
     for width in 2..=6u32 {
@@ -91,7 +93,7 @@ fn overflow() -> Result<()> {
     sheet.finish(
         "Counters that are full, in a counting Bloom filter of 1 %",
         "bits a counter",
-        "share of counters",
+        "fraction of counters",
         true,
         vec![
             Line::calculated("Poisson tail", calculated_line),
@@ -100,7 +102,7 @@ fn overflow() -> Result<()> {
     )
 }
 
-/// Members denied after half of the members were deleted, by counter width.
+/// Counts members denied after half of the members were deleted, by counter width.
 fn deletion() -> Result<()> {
     let mut sheet = Sheet::new(
         "slides",
@@ -122,7 +124,7 @@ fn deletion() -> Result<()> {
     sheet.finish("Deleting members never denies another", "", "", false, Vec::new())
 }
 
-/// The normalised dot product of two filters against what their sets really share.
+/// Compares the normalised dot product of two filters with the similarity of their sets.
 fn similarity() -> Result<()> {
     const WORDS: u64 = 2_000;
     let mut sheet = Sheet::new(
@@ -147,16 +149,16 @@ fn similarity() -> Result<()> {
     }
     sheet.finish(
         "Similarity of two texts of 2000 words, from their Bloom filters",
-        "share of words in common",
+        "fraction of words in common",
         "normalised dot product",
         false,
         vec![Line::calculated("of the sets", sets), Line::measured("of the filters", filters)],
     )
 }
 
-/// Bits a key of quotient filters, over those of a Bloom filter of the same rate.
+/// Compares bits per key of quotient filters with those of a Bloom filter of the same rate.
 fn quotient_size() -> Result<()> {
-    /// Slots of the table: the number of keys decides how full it is.
+    /// Slots of the table. The number of keys sets the load factor.
     const SLOTS: u32 = 20;
     let columns = [
         "bits of a remainder",
@@ -212,14 +214,15 @@ fn quotient_size() -> Result<()> {
     )
 }
 
-/// Millions of operations a second, one at a time, as a filter fills: all three in turns, and of
-/// each the median over short pieces, so that what else the machine does disturbs few of them.
+/// Measures operations per second, one at a time, as a filter fills. The three filters alternate,
+/// and each time is the median over short pieces, so that other load on the machine disturbs few of
+/// them.
 fn quotient_speed() -> Result<()> {
     const ROUNDS: u64 = 3;
     const TENTHS: u64 = 10;
     const QUERIES: usize = 1 << 15;
     let columns = [
-        "share of the keys in",
+        "fraction of the keys in",
         "operation",
         "bloom",
         "quotient",
@@ -232,7 +235,7 @@ fn quotient_speed() -> Result<()> {
     let quotient = QuotientShape::new(22, 8, keys)?;
     let fpr = quotient.figures().fpr;
     let (bloom, counting) = (BloomShape::fit(keys, fpr)?, CountingQuotientShape::fit(keys, fpr)?);
-    // By filter, operation and tenth: seconds an operation in each piece.
+    // Seconds per operation in each piece, by tenth and operation, then by filter.
     let mut times = vec![[const { Vec::new() }; 3]; 3 * TENTHS as usize];
     for round in 0..ROUNDS {
         let (members, strangers) =
@@ -257,7 +260,7 @@ fn quotient_speed() -> Result<()> {
     }
     let mut lines = vec![Vec::new(); 6];
     for (row, kinds) in times.iter_mut().enumerate() {
-        let operation = ["insert", "ask for a member", "ask for a stranger"][row % 3];
+        let operation = ["insert", "look up a member", "look up a non-member"][row % 3];
         let share = (row / 3 + 1) as f64 / TENTHS as f64;
         let rates = kinds.each_mut().map(|seconds| {
             seconds.sort_by(f64::total_cmp);
@@ -277,11 +280,11 @@ fn quotient_speed() -> Result<()> {
     }
     let labels = [
         "quotient, insert",
-        "quotient, member",
-        "quotient, stranger",
+        "quotient, hit",
+        "quotient, miss",
         "counting_quotient, insert",
-        "counting_quotient, member",
-        "counting_quotient, stranger",
+        "counting_quotient, hit",
+        "counting_quotient, miss",
     ];
     let mut lines: Vec<Line> =
         labels.into_iter().zip(lines).map(|(label, line)| Line::measured(label, line)).collect();
@@ -289,7 +292,7 @@ fn quotient_speed() -> Result<()> {
     lines.push(Line::calculated("the slides, lookup", vec![(0.1, 1.05), (1.0, 1.05)]));
     sheet.finish(
         "Speed of quotient filters over that of a Bloom filter of the same rate",
-        "share of the keys that are in",
+        "fraction of the keys inserted",
         "operations a second, over Bloom's",
         false,
         lines,
@@ -298,8 +301,8 @@ fn quotient_speed() -> Result<()> {
 
 /// A filter whose operations are timed.
 trait Step {
-    /// Puts keys in, asks for members, asks for strangers: seconds an operation of each, piece by
-    /// piece.
+    /// Inserts keys, looks up members, looks up non-members, and returns the seconds per operation
+    /// of each in every piece.
     fn step(
         &mut self,
         new: &[KeyHash],
@@ -326,7 +329,7 @@ impl<F: Insert> Step for F {
     }
 }
 
-/// Seconds a key that `work` takes, for each thousand of them.
+/// Returns the seconds per key that `work` takes, for each 1024 keys.
 fn pieces(keys: &[KeyHash], mut work: impl FnMut(&[KeyHash]) -> Result<()>) -> Result<Vec<f64>> {
     let time = |keys: &[KeyHash]| {
         let start = Instant::now();
@@ -336,10 +339,10 @@ fn pieces(keys: &[KeyHash], mut work: impl FnMut(&[KeyHash]) -> Result<()>) -> R
     keys.chunks(1024).map(time).collect()
 }
 
-/// A filter, and how far over the bound the slides say that it is.
+/// A filter, and the memory over the bound that the slides state.
 type Stated = (Box<dyn Entrant>, Option<f64>);
 
-/// The filters of the xor and binary fuse papers and what those compare with, at 2^-8.
+/// Returns the filters of the xor and binary fuse papers and those that they compare with, at 2^-8.
 fn late(keys: u64) -> Result<Vec<Stated>> {
     let goal = Goal::KeysFpr { keys, fpr: 1.0 / 256.0 };
     Ok(vec![
@@ -352,7 +355,7 @@ fn late(keys: u64) -> Result<Vec<Stated>> {
     ])
 }
 
-/// Memory over the bound, by the number of keys.
+/// Measures memory over the bound, by the number of keys.
 fn xor_size() -> Result<()> {
     let columns = ["keys", "filter", "slides", "bits a key", "over the bound"];
     let mut sheet = Sheet::new("slides", "xor-size", &columns);
@@ -388,8 +391,8 @@ fn xor_size() -> Result<()> {
     )
 }
 
-/// Time over the xor filter's, all in turns, and the rate that was counted. Of building it is
-/// processor time.
+/// Measures the time over the xor filter's and the false positive rate. The filters alternate, and
+/// the build time is processor time.
 fn xor_speed() -> Result<()> {
     const ROUNDS: usize = 31;
     let columns = [
@@ -398,9 +401,9 @@ fn xor_speed() -> Result<()> {
         "rate measured",
         "build / xor",
         "member / xor",
-        "stranger / xor",
+        "non-member / xor",
         "member in a batch / xor",
-        "stranger in a batch / xor",
+        "non-member in a batch / xor",
     ];
     let mut sheet = Sheet::new("slides", "xor-speed", &columns);
     let mut lines = Vec::new();

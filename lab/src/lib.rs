@@ -1,8 +1,8 @@
-//! What the papers' folders share: keys, sheets of figures, plots.
+//! Common parts of the experiments: keys, sheets of figures, plots.
 //!
-//! Each folder beside this one is a paper, or a question. Its program measures what the paper
-//! states, prints it, and writes CSV and SVG next to itself; its README says what agreed and what
-//! did not.
+//! Each folder beside this one belongs to a paper or a question. Its program measures what the
+//! paper states, prints it, and writes CSV and SVG files into the folder. Its README compares the
+//! results with the paper.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -16,16 +16,16 @@ use tamis::{
 };
 use tamis_bench::{Contender, KindContender};
 
-/// Hashes of the integers from `from` on, under a fixed seed that `salt` changes.
+/// Returns the hashes of `count` integers from `from` on, with a fixed seed that `salt` changes.
 pub fn hashes(salt: u64, from: u64, count: u64) -> Vec<KeyHash> {
     let hasher = KeyHasher::new(HashId::Fast, [salt, 0x7a3e]);
     (from..from + count).map(|key| key.hash_with(&hasher)).collect()
 }
 
-/// Integers from here on are strangers: members count up from 0.
+/// First of the integers that are used as non-members. Members count up from 0.
 pub const STRANGERS: u64 = 1 << 40;
 
-/// The share of `keys` that the filter says yes to.
+/// Returns the fraction of `keys` that the filter accepts.
 pub fn share_of_yes(filter: &impl Filter, keys: &[KeyHash]) -> f64 {
     let mut out = vec![false; keys.len()];
     filter.contains_batch(keys, &mut out);
@@ -83,15 +83,16 @@ impl<F: Build + Persist + 'static> Entrant for KindContender<F> {
     }
 }
 
-/// Processor time to build each of these on one thread: nanoseconds a key, medians of a few rounds
-/// in which they take turns.
+/// Returns the processor time to build each entrant on one thread, in nanoseconds per key: medians
+/// over rounds in which the entrants alternate.
 pub fn build_times(entrants: &[Box<dyn Entrant>]) -> Result<Vec<f64>> {
     const ROUNDS: usize = 5;
     let mut times = vec![Vec::new(); entrants.len()];
-    // The first is who asks the system for memory.
+    // The first round is not counted, because it requests memory from the system.
     for round in 0..=ROUNDS {
         for (entrant, times) in entrants.iter().zip(&mut times) {
-            // The clock may lag by some milliseconds, so small ones are built many times in a row.
+            // The clock may lag by some milliseconds, so small filters are built many times in a
+            // row.
             let keys = entrant.figures().keys;
             let in_a_row = (1 << 20) / keys + 1;
             let start = processor_time()?;
@@ -108,8 +109,8 @@ pub fn build_times(entrants: &[Box<dyn Entrant>]) -> Result<Vec<f64>> {
     Ok(times.into_iter().map(median).collect())
 }
 
-/// Nanoseconds that this thread has had a processor: unlike those on the wall they do not count
-/// what else the machine does. Only Linux tells.
+/// Returns the processor time of this thread in nanoseconds, which other load on the machine does
+/// not affect. Works only on Linux.
 pub fn processor_time() -> Result<f64> {
     let text = fs::read_to_string("/proc/thread-self/schedstat")?;
     Ok(text.split_whitespace().next().context("no processor time")?.parse()?)
@@ -124,7 +125,7 @@ pub struct Sheet {
 }
 
 impl Sheet {
-    /// A sheet in `lab/FOLDER/NAME.csv`.
+    /// Creates a sheet for `lab/FOLDER/NAME.csv`.
     pub fn new(folder: &str, name: impl Into<String>, columns: &[&str]) -> Self {
         let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(folder);
         Self { folder, name: name.into(), text: format!("{}\n", columns.join(",")) }
@@ -136,7 +137,7 @@ impl Sheet {
         let _ = writeln!(self.text, "{}", cells.join(","));
     }
 
-    /// Prints it, aligned, and writes it; `lines` become a plot beside it.
+    /// Prints the sheet, aligned, and writes it. `lines` become a plot beside it.
     pub fn finish(self, title: &str, x: &str, y: &str, log: bool, lines: Vec<Line>) -> Result<()> {
         println!("\n{title}\n");
         let rows: Vec<Vec<&str>> = self.text.lines().map(|row| row.split(',').collect()).collect();
@@ -183,7 +184,7 @@ impl Sheet {
     }
 }
 
-/// A line of a plot, or a dot where there is one point only.
+/// A line of a plot, or a dot if it has only one point.
 #[derive(Debug)]
 pub struct Line {
     label: String,
@@ -192,12 +193,12 @@ pub struct Line {
 }
 
 impl Line {
-    /// What was measured.
+    /// Returns a solid line, for measured values.
     pub fn measured(label: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
         Self { label: label.into(), points, dashed: false }
     }
 
-    /// What was calculated.
+    /// Returns a dashed line, for calculated values.
     pub fn calculated(label: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
         Self { label: label.into(), points, dashed: true }
     }

@@ -1,8 +1,8 @@
-//! Static filters: memory over the bound against the time of a query, and what building takes.
+//! Static filters: memory over the bound against query time, and the cost of building.
 //!
-//! `cargo run --release -p tamis-lab --bin static -- [--most 1e8]` measures ours, up to so many
-//! keys; `-- --queries 1e7` and `-- --building 1e9` only half of that; `-- --peers FILE` draws what
-//! `cargo xtask peers --json` has printed.
+//! `cargo run --release -p tamis-lab --bin static -- [--most 1e8]` measures the kinds of tamis up
+//! to that number of keys. `-- --queries 1e7` measures only queries and `-- --building 1e9` only
+//! builds. `-- --peers FILE` draws the output of `cargo xtask peers --json`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,10 +16,10 @@ use tamis::{BinaryFuse, Bloom, Goal, Ribbon, SplitBlockBloom, Xor};
 use tamis_bench::{Contender, Keys, Metric, measure};
 
 const ROUNDS: usize = 31;
-/// From so many keys on one build says how long it takes.
+/// From this number of keys on, the build time comes from one build.
 const MANY: u64 = 100_000_000;
 const QUERIES: [Metric; 4] = [Metric::Hit, Metric::Miss, Metric::HitBatch, Metric::MissBatch];
-/// The first row of the sheets that show memory and time.
+/// Columns of the sheets that show memory and time.
 const COLUMNS: [&str; 9] = [
     "filter",
     "keys",
@@ -27,9 +27,9 @@ const COLUMNS: [&str; 9] = [
     "rate measured",
     "over the bound",
     "member ns",
-    "stranger ns",
+    "non-member ns",
     "member in a batch ns",
-    "stranger in a batch ns",
+    "non-member in a batch ns",
 ];
 
 fn main() -> Result<()> {
@@ -46,7 +46,7 @@ fn main() -> Result<()> {
 }
 
 fn count(text: &str) -> Result<u64> {
-    let number: f64 = text.parse().with_context(|| format!("{text} is no number of keys"))?;
+    let number: f64 = text.parse().with_context(|| format!("{text} is not a number of keys"))?;
     Ok(number as u64)
 }
 
@@ -64,10 +64,10 @@ fn queries(most: u64) -> Result<()> {
     Ok(())
 }
 
-/// The static kinds, and two that are not, for scale.
+/// Returns the static kinds, and two other kinds for scale.
 ///
-/// A hundredth more than 2^-width is asked for: the homogeneous ribbon with slots of so many bits
-/// has a little more. Of the others the static ones have 2^-width all the same.
+/// The goal is 1 % above 2^-width, because the homogeneous ribbon with slots of `width` bits has a
+/// slightly higher rate. The other static kinds have 2^-width.
 fn entrants(keys: u64, width: i32) -> Result<Vec<Box<dyn Entrant>>> {
     let goal = Goal::KeysFpr { keys, fpr: 1.01 * 2f64.powi(-width) };
     Ok(vec![
@@ -82,7 +82,7 @@ fn entrants(keys: u64, width: i32) -> Result<Vec<Box<dyn Entrant>>> {
     ])
 }
 
-/// Memory over the bound against the time of a query.
+/// Measures memory over the bound against query time.
 fn space(keys: u64, width: i32) -> Result<()> {
     let entrants = entrants(keys, width)?;
     let overs: Vec<f64> = entrants.iter().map(|entrant| entrant.over()).collect();
@@ -111,7 +111,7 @@ fn space(keys: u64, width: i32) -> Result<()> {
     draw(sheet, &title, lines)
 }
 
-/// What other crates' filters cost, and ours beside them, from the lines of a file.
+/// Draws the filters of other crates and of tamis from the lines of a file.
 fn peers(file: &Path) -> Result<()> {
     let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
     let mut runs: BTreeMap<u64, Vec<Value>> = BTreeMap::new();
@@ -123,7 +123,7 @@ fn peers(file: &Path) -> Result<()> {
         let name = format!("peers-{}", power(keys));
         let mut sheet = Sheet::new("static", name, &COLUMNS);
         let mut lines = Vec::new();
-        // The floors are no filters and have no rate.
+        // The floors are not filters and have no rate.
         for line in run.iter().filter(|line| line["fpr"].is_f64()) {
             let number = |field: &str| line[field].as_f64();
             let (name, bits) = (line["filter"].as_str(), number("bits_per_key"));
@@ -156,8 +156,8 @@ fn row(
     sheet.row(&[&name, &power(keys), &bits, &fpr, &over, hit, miss, hits, misses]);
 }
 
-/// From the time in a batch to the time alone, the mean of members and strangers; the latter only
-/// of who knows no batches.
+/// Returns a line from the time in a batch to the time of a single query, each the mean of members
+/// and non-members, or a dot for a filter without batches.
 fn segment(name: &str, over: f64, [hit, miss, hits, misses]: [Option<f64>; 4]) -> Line {
     let mean = |pair: Option<(f64, f64)>| pair.map(|(a, b)| (f64::midpoint(a, b), 100.0 * over));
     let ends = [mean(hits.zip(misses)), mean(hit.zip(miss))];
@@ -173,7 +173,7 @@ fn power(keys: u64) -> String {
     format!("{:e}", keys as f64)
 }
 
-/// Processor time to build at 2^-8 on one thread, and the most memory while it goes on.
+/// Measures processor time to build at 2^-8 on one thread, and the peak memory of the build.
 fn building(most: u64) -> Result<()> {
     let mut times = Sheet::new("static", "build-time", &["keys", "filter", "ns a key"]);
     let columns = ["keys", "filter", "filter's bytes a key", "peak bytes a key"];
@@ -181,13 +181,13 @@ fn building(most: u64) -> Result<()> {
     let mut time_lines: BTreeMap<usize, (String, Vec<(f64, f64)>)> = BTreeMap::new();
     let mut peak_lines = time_lines.clone();
     for keys in (3..=11).map(|power| 10u64.pow(power)).take_while(|keys| *keys <= most) {
-        // Bloom, at a memory access a bit and nothing else, is left to split_block_bloom.
+        // `bloom` takes one memory access per bit; `split_block_bloom` stands for both.
         let mut entrants = entrants(keys, 8)?;
         entrants.retain(|entrant| entrant.name() != "bloom");
         let rounds = if keys < MANY { build_times(&entrants)? } else { Vec::new() };
         for (i, entrant) in entrants.iter().enumerate() {
             let name = entrant.name();
-            // A process takes pages, and of those some anyhow: with few keys they are all one sees.
+            // With few keys, the pages that every process needs would outweigh the filter.
             let alone = if keys >= 100_000 { Some(build_alone(name, keys)?) } else { None };
             let time = rounds.get(i).copied().or(alone.map(|(_, time)| time));
             let time = time.expect("many keys are built alone");
@@ -213,7 +213,7 @@ fn building(most: u64) -> Result<()> {
     peaks.finish(title, x, "bytes a key", false, lines(peak_lines))
 }
 
-/// What a process of its own says that it took: bytes at the most, and processor time a key.
+/// Builds in a new process, and returns its peak memory in bytes and processor time per key.
 fn build_alone(name: &str, keys: u64) -> Result<(u64, f64)> {
     let mut command = Command::new(std::env::current_exe()?);
     let output = command.args(["--alone", name, &keys.to_string()]).output()?;
@@ -227,7 +227,7 @@ fn build_alone(name: &str, keys: u64) -> Result<(u64, f64)> {
 fn alone(name: &str, keys: u64) -> Result<()> {
     let entrants = entrants(keys, 8)?;
     let entrant = entrants.iter().find(|entrant| entrant.name() == name);
-    let entrant = entrant.with_context(|| format!("no filter is called {name}"))?;
+    let entrant = entrant.with_context(|| format!("there is no filter `{name}`"))?;
     let (before, start) = (high_water()?, processor_time()?);
     entrant.stream(1)?;
     let time = (processor_time()? - start) / keys as f64;
@@ -235,7 +235,7 @@ fn alone(name: &str, keys: u64) -> Result<()> {
     Ok(())
 }
 
-/// The most memory that this process has had, in bytes; only Linux tells.
+/// Returns the peak memory of this process in bytes. Works only on Linux.
 fn high_water() -> Result<u64> {
     let text = fs::read_to_string("/proc/self/status")?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));

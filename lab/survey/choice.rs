@@ -1,4 +1,5 @@
-//! What to take for the same keys when more or less is known of them: our pick and the survey's.
+//! Compares the survey's choice of a filter with the recommendation of tamis, by what is known
+//! about the keys.
 
 use anyhow::Result;
 use lab::{STRANGERS, Sheet, hashes};
@@ -9,7 +10,7 @@ const KEYS: u64 = 1_000_000;
 const WINDOW: u64 = 100_000;
 const FPR: f64 = 0.01;
 
-/// A filter as it is when all keys have come, the keys that it ought to know, and what there is to say.
+/// A filter after all keys, the members that it should contain, and a remark.
 struct Outcome {
     filter: AnyFilter,
     members: std::ops::Range<usize>,
@@ -93,14 +94,15 @@ fn build(kind: Kind, size: u64, keys: &[KeyHash]) -> Result<AnyFilter> {
     Ok(kind.build(&sizing, &mut { keys }, &BuildOptions::new())?)
 }
 
-/// From a first size to all keys.
+/// Builds a filter with a small first capacity that grows to all keys.
 fn grown(kind: Kind, keys: &[KeyHash]) -> Result<AnyFilter> {
     let mut filter = build(kind, FIRST_KEYS, &[])?;
     filter.insert_batch(keys)?;
     Ok(filter)
 }
 
-/// What is left of the keys when a full filter is thrown out for an empty one of twice its size.
+/// Builds the filter that remains if a full filter is replaced by an empty one of twice its
+/// capacity.
 fn begun_anew(keys: &[KeyHash]) -> Result<Outcome> {
     let mut size = FIRST_KEYS as usize;
     let mut from = 0;

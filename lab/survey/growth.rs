@@ -1,4 +1,4 @@
-//! Sets of unknown size: rate and memory as they grow, beside the bound.
+//! Sets of unknown size: rate and memory as they grow, compared with the bound.
 
 use anyhow::Result;
 use lab::{Line, STRANGERS, Sheet, hashes, share_of_yes};
@@ -8,17 +8,17 @@ use tamis::{
 
 const FIRST: u64 = 1000;
 const FPR: f64 = 0.01;
-/// Sizes that are looked at between a size and its double.
+/// Number of measured sizes between a size and its double.
 const STEPS: u32 = 8;
 
-/// What is looked at of a filter as it grows.
+/// Measurements of a filter as it grows.
 struct Track {
     name: &'static str,
     rates: Vec<(f64, f64)>,
     bits: Vec<(f64, f64)>,
 }
 
-/// From a thousand keys to so many.
+/// Measures filters that grow from 1000 keys to `most`.
 pub(crate) fn growth(most: u64) -> Result<()> {
     let strangers = hashes(1, STRANGERS, 400_000);
     let named = most.to_string();

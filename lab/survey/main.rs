@@ -1,7 +1,8 @@
-//! "Approximate Membership of Sets: A Survey" (Szabo-Wexler): what it states, measured.
+//! Measures what "Approximate Membership of Sets: A Survey" (Szabo-Wexler) states.
 //!
-//! `cargo run --release -p tamis-lab --bin survey`; with `-- choices` only what to take when, with
-//! `-- growth` how filters grow, and with `-- growth 100000000` so far.
+//! `cargo run --release -p tamis-lab --bin survey` runs everything. `-- choices` compares only
+//! choices of filters, `-- growth` only filters that grow, and `-- growth 100000000` lets them grow
+//! to 10^8 keys.
 
 mod choice;
 mod growth;
@@ -16,7 +17,7 @@ use tamis::{
 };
 
 const KEYS: u64 = 1_000_000;
-/// How far filters of unknown size are let grow.
+/// Number of keys to which filters of unknown size grow.
 const GROWN: u64 = 10_000_000;
 
 fn main() -> Result<()> {
@@ -37,8 +38,8 @@ fn main() -> Result<()> {
     }
 }
 
-/// Bloom-g against Bloom at equal memory: the survey's formula, the formula mended, the exact
-/// calculation, and the measurement.
+/// Compares Bloom-g with Bloom at equal memory: the survey's formula, the corrected formula, the
+/// exact calculation, and the measurement.
 fn bloom_g() -> Result<()> {
     let columns = [
         "bits a key",
@@ -98,7 +99,8 @@ fn bloom_g() -> Result<()> {
     )
 }
 
-/// The chance that one word of a Bloom-g filter says yes, as the survey writes it.
+/// Returns the probability that one word of a Bloom-g filter accepts a non-member, by the survey's
+/// formula.
 fn word_rate(words: u64, word_bits: u32, g: u32, k: u32) -> f64 {
     let (l, w, each) = (words as f64, f64::from(word_bits), f64::from(k) / f64::from(g));
     let mean = f64::from(g) * KEYS as f64 / l;
@@ -112,7 +114,7 @@ fn word_rate(words: u64, word_bits: u32, g: u32, k: u32) -> f64 {
     sum
 }
 
-/// The error of hash compaction: n 2^-l, not 2^-l.
+/// Measures the error rate of hash compaction, which is n 2^-l, not 2^-l.
 fn hash_compaction() -> Result<()> {
     let mut sheet =
         Sheet::new("survey", "hash-compaction", &["l", "survey: 2^-l", "n 2^-l", "measured"]);
@@ -137,7 +139,7 @@ fn hash_compaction() -> Result<()> {
     )
 }
 
-/// The survey's choice, Bloom-g, among all kinds, by memory at 1 % and 0.1 %.
+/// Compares the survey's choice, Bloom-g, with all kinds, by memory at 1 % and 0.1 %.
 fn recommendation() -> Result<()> {
     let mut sheet = Sheet::new(
         "survey",

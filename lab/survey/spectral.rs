@@ -1,4 +1,4 @@
-//! Spectral Bloom filters: how many counts are wrong, by method, at equal memory.
+//! Spectral Bloom filters: the fraction of wrong counts, by method, at equal memory.
 
 use anyhow::Result;
 use lab::{Line, Sheet, hashes};
@@ -11,13 +11,13 @@ const KEYS: u64 = 50_000;
 const STREAM: u64 = 1_000_000;
 const PROBES: u32 = 5;
 const WIDTH: u32 = 20;
-/// Places of keys for each counter.
+/// Counters that the keys set, for each counter of the filter.
 const LOAD: f64 = 0.7;
-/// Streams of each kind, for the mean.
+/// Number of streams of each kind, over which the results are averaged.
 const ROUNDS: u64 = 5;
 
-/// A stream in which key `i` of all comes in proportion to 1 / (i + 1)^skew, and each at least once: how often
-/// each came.
+/// Returns the counts and the order of a stream in which key `i` appears in proportion to 1 / (i +
+/// 1)^skew, and at least once.
 fn stream(skew: f64, seed: u64) -> (Vec<u64>, Vec<u32>) {
     let mut sum = 0.0;
     let sums: Vec<f64> = (1..=KEYS)
@@ -32,7 +32,7 @@ fn stream(skew: f64, seed: u64) -> (Vec<u64>, Vec<u32>) {
         let at = hash.hi as f64 / 2f64.powi(64) * sum;
         sums.partition_point(|below| *below <= at).min(KEYS as usize - 1) as u32
     }));
-    // The first of each key shall not come all at once.
+    // Shuffled, so that the first copies of all keys do not come first.
     for (last, hash) in (1..order.len()).rev().zip(hashes(seed + 1, 0, STREAM)) {
         order.swap(last, (hash.hi % (last as u64 + 1)) as usize);
     }
@@ -41,7 +41,7 @@ fn stream(skew: f64, seed: u64) -> (Vec<u64>, Vec<u32>) {
     (counts, order)
 }
 
-/// The share of keys whose count is wrong, none of them too low.
+/// Returns the fraction of keys whose count is wrong. Checks that none is too low.
 fn wrong(
     mut filter: impl Insert + Count,
     keys: &[KeyHash],
@@ -53,7 +53,7 @@ fn wrong(
     }
     let told = keys.iter().map(|key| filter.count(*key));
     let wrong = told.zip(counts).map(|(told, count)| {
-        assert!(told >= *count, "a count of {told} where it is {count}");
+        assert!(told >= *count, "a count of {told} instead of {count}");
         u64::from(told != *count)
     });
     Ok(wrong.sum::<u64>() as f64 / keys.len() as f64)
@@ -68,7 +68,8 @@ pub(crate) fn run() -> Result<()> {
         .map(|skew| (0..ROUNDS).map(|round| stream(*skew, 100 + 10 * round)).collect())
         .collect();
     let mut lines = Vec::new();
-    // As many counters as the load says, and as many as make up for what recurring minima have beside.
+    // The counters at this load, and as many as fit into the memory of the recurring minimum
+    // method.
     let plain = (f64::from(PROBES) * KEYS as f64 / LOAD) as u64;
     let beside = RemovableSpectralBloomShape::new(plain, PROBES, WIDTH, STREAM, KEYS / 5 / 8 + 1)?;
     let more = beside.figures().bytes * 8 / u64::from(WIDTH);

@@ -1,4 +1,4 @@
-//! A sliding filter over a hundred turnovers of its window: rate and memory as time goes by.
+//! Measures rate and memory of a sliding filter over 100 turnovers of its window.
 
 use anyhow::Result;
 use lab::{Line, STRANGERS, Sheet, hashes, share_of_yes};
@@ -17,7 +17,7 @@ pub(crate) fn run() -> Result<()> {
     let strangers = hashes(301, STRANGERS, 1_000_000);
     let (mut calculated, mut measured) = (Vec::new(), Vec::new());
     let mut pushed = 0;
-    // Every sixteenth of a window at first, and then now and then.
+    // Every 1/16 of a window at first, then every 8 windows.
     let stops =
         (1..=48).map(|part| part * WINDOW / 16).chain((4..=100).step_by(8).map(|n| n * WINDOW));
     for stop in stops {
@@ -51,7 +51,7 @@ pub(crate) fn run() -> Result<()> {
     sheet.finish(
         &format!("A window of a million keys at 1 %, slack 1/8, {bits:.2} bits a key"),
         "turnovers of the window",
-        "% of strangers that get in",
+        "false positives in %",
         false,
         vec![Line::calculated("calculated", calculated), Line::measured("measured", measured)],
     )

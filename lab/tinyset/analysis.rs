@@ -1,6 +1,6 @@
-//! Section 4 of the paper, with its slips mended, for blocks of any size.
+//! Section 4 of the paper with its errors corrected, for blocks of any size.
 
-/// A block: bits for ends and records, and chains.
+/// A block: the bits of its array of ends and records, and the number of chains.
 #[derive(Clone, Copy)]
 pub(crate) struct Block {
     pub(crate) array: usize,
@@ -9,14 +9,15 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// The bits of a record in `slot` of so many, and whether it is one of the longer ones.
+    /// Returns the bits of the record in `slot` of `slots`, and whether it is one of the longer
+    /// ones.
     pub(crate) fn width(self, slots: usize, slot: usize) -> (u32, bool) {
         let (size, longer) = ((self.array / slots).saturating_sub(1), self.array % slots);
         let long = slot < longer && size < 57;
         (size.min(57) as u32 + u32::from(long), long)
     }
 
-    /// The rate of a block with so many records.
+    /// Returns the rate of a block with `records` records.
     fn rate(self, records: usize) -> f64 {
         if records == 0 {
             return 0.0;
@@ -26,18 +27,19 @@ impl Block {
         }
         let longer = (self.array % records) as f64;
         let short = (1.0 - (self.array / records) as f64).exp2() / self.chains as f64;
-        // Of the longer records half end in a 0, which says nothing where keys may be forgotten.
+        // Half of the longer records end in a 0, which carries no information if keys can be
+        // removed.
         let long = short * if self.removable { 0.75 } else { 0.5 };
         -(longer * (-long).ln_1p() + (records as f64 - longer) * (-short).ln_1p()).exp_m1()
     }
 
-    /// The rate of many blocks with this many keys on average.
+    /// Returns the mean rate of blocks with `mean` keys on average.
     pub(crate) fn mean_rate(self, mean: f64) -> f64 {
         poisson(mean).map(|(records, chance)| chance * self.rate(records)).sum()
     }
 
-    /// The same by formula 4.3 as it is printed: its second sum takes the longer records from the
-    /// wrong range, where they are two bits shorter than they are.
+    /// Returns the rate by formula 4.3 as it is printed. Its second sum takes the longer records
+    /// from the wrong range, where they have two bits less.
     pub(crate) fn printed_rate(self, mean: f64) -> f64 {
         let rate = |records: usize| {
             if records == 0 {
@@ -51,7 +53,7 @@ impl Block {
     }
 }
 
-/// Numbers and their chances, as far as they matter.
+/// Returns the numbers with a relevant probability and their probabilities.
 pub(crate) fn poisson(mean: f64) -> impl Iterator<Item = (usize, f64)> {
     let last = (mean + 14.0 * mean.sqrt() + 40.0) as usize;
     let mut log = -mean;
@@ -62,8 +64,8 @@ pub(crate) fn poisson(mean: f64) -> impl Iterator<Item = (usize, f64)> {
     })
 }
 
-/// The bits of an array at which blocks with so many keys reach the rate: between two whole
-/// numbers, by their logarithms.
+/// Returns the bits of an array at which blocks with `mean` keys reach the rate, interpolated on a
+/// logarithmic scale.
 pub(crate) fn array_for(rate: f64, mean: f64, chains: usize, removable: bool) -> f64 {
     let at = |array| Block { array, chains, removable }.mean_rate(mean);
     let mut array = mean as usize;
@@ -74,7 +76,7 @@ pub(crate) fn array_for(rate: f64, mean: f64, chains: usize, removable: bool) ->
     array as f64 - (rate.ln() - after) / (before - after)
 }
 
-/// The bits a key at which `rate`, which falls as they grow, reaches `goal`.
+/// Returns the bits per key at which `rate`, which falls as they grow, reaches `goal`.
 pub(crate) fn bits_for(goal: f64, rate: impl Fn(f64) -> f64) -> f64 {
     let (mut low, mut high) = (1.0, 120.0);
     for _ in 0..50 {

@@ -1,5 +1,5 @@
-//! What the paper compares with: what it takes by formula, and small working models of those that
-//! the library does not have.
+//! The filters that the paper compares with: their sizes by formula, and small working models of
+//! those that the library lacks.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use tamis::KeyHash;
 
 use crate::analysis::{bits_for, poisson};
 
-/// Numbers from 0 to n - 1 that a key draws, one after the other.
+/// Returns the sequence of pseudo-random numbers from 0 to n - 1 of a key.
 fn draws(key: KeyHash, n: usize) -> impl Iterator<Item = usize> {
     let mut state = key.hi;
     std::iter::from_fn(move || {
@@ -19,12 +19,12 @@ fn draws(key: KeyHash, n: usize) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Bits a key that Bloom's filter takes, with k as it comes out.
+/// Returns the bits per key of a Bloom filter with the optimal k, which need not be an integer.
 pub(crate) fn bloom_bits(rate: f64) -> f64 {
     -rate.log2() / std::f64::consts::LN_2
 }
 
-/// The best that Bloom's filter does with so many bits a key and a whole number of probes.
+/// Returns the lowest rate of a Bloom filter with these bits per key and an integer k.
 pub(crate) fn bloom_rate(bits: f64) -> f64 {
     (1..40).map(|k| bloom_rate_with(bits, k)).fold(1.0, f64::min)
 }
@@ -33,14 +33,14 @@ pub(crate) fn bloom_rate_with(bits: f64, k: i32) -> f64 {
     (1.0 - (-f64::from(k) / bits).exp()).powi(k)
 }
 
-/// How many probes: as Bloom's filter of that size would, or as is best for blocks.
+/// The number of probes: that of a Bloom filter of that size, or the best for blocks.
 #[derive(Clone, Copy)]
 pub(crate) enum Probes {
     Bloom,
     Best,
 }
 
-/// Blocks of 256 bits with keys up to a cap; what is over goes to a list.
+/// Blocks of 256 bits with up to `cap` keys. Keys beyond it go to a list.
 #[derive(Clone, Copy)]
 pub(crate) struct Blocked {
     pub(crate) bits: f64,
@@ -49,7 +49,7 @@ pub(crate) struct Blocked {
 }
 
 const BLOCK: usize = 256;
-/// The share of keys that balanced filters put in a list, and what an entry takes there.
+/// The fraction of keys that balanced filters put into a list, and the bits of an entry there.
 pub(crate) const LISTED: f64 = 0.0049;
 pub(crate) const LIST_ENTRY: f64 = 64.0;
 
@@ -62,7 +62,7 @@ impl Blocked {
         poisson(BLOCK as f64 / self.bits).map(|(keys, chance)| chance * one(keys)).sum()
     }
 
-    /// With so many bits a key, not counting the list.
+    /// Returns the filter with these bits per key, not counting the list.
     pub(crate) fn with(bits: f64, probes: Probes, balanced: bool) -> Self {
         let mean = BLOCK as f64 / bits;
         let over = |cap: usize| -> f64 {
@@ -90,7 +90,7 @@ impl Blocked {
         )
     }
 
-    /// The rate measured, and the share of keys in the list.
+    /// Returns the measured rate and the fraction of keys in the list.
     pub(crate) fn measure(self, members: &[KeyHash], strangers: &[KeyHash]) -> (f64, f64) {
         let blocks = (members.len() as f64 * self.bits / BLOCK as f64).round() as usize;
         let mut filled = vec![([false; BLOCK], 0); blocks];
@@ -125,20 +125,21 @@ fn draws_one(key: KeyHash, n: usize) -> usize {
 }
 
 /// d-left counting: 4 tables of buckets with 8 cells for 6 keys, each a remainder and a 2-bit
-/// counter. A key's place in each table is a permutation of its hash, so that two keys share all
-/// their places or none.
+/// counter. A key's place in each table is a permutation of its hash, so that two keys have all
+/// places in common or none.
 pub(crate) mod d_left {
     use super::{HashMap, KeyHash};
 
-    /// Bits a key at a rate: 24 remainders are looked at.
+    /// Returns the bits per key at a rate; a query compares 24 remainders.
     pub(crate) fn bits(rate: f64) -> f64 {
         ((24.0 / rate).log2() + 2.0) * 8.0 / 6.0
     }
 
-    /// The rate measured with remainders of so many bits, and the fullest bucket.
+    /// Returns the measured rate with remainders of `width` bits, and the keys in the fullest
+    /// bucket.
     pub(crate) fn measure(width: u32, members: &[KeyHash], strangers: &[KeyHash]) -> (f64, usize) {
         let buckets = (members.len() / 24).next_power_of_two() as u64;
-        // Bucket and remainder of a table: an odd multiple of both together.
+        // Bucket and remainder of a table come from an odd multiple of the hash.
         let bits = buckets.ilog2() + width;
         let place = |key: KeyHash, table: u64| {
             let whole = key.hi >> (64 - bits);
@@ -163,13 +164,13 @@ pub(crate) mod d_left {
     }
 }
 
-/// The counting Bloom filter with variable increments: a key adds a number of `L` to `2L - 1` to each
-/// of its counters, and a counter from which its number cannot have been is proof that it is not in.
+/// The counting Bloom filter with variable increments. A key adds a number from `L` to `2L - 1` to
+/// each of its counters. A counter that cannot contain its number proves that the key is absent.
 pub(crate) mod vi_counting {
     use super::{KeyHash, bits_for, draws};
 
     pub(crate) const L: usize = 4;
-    /// Bits of a counter. The paper names neither: 4 and 6 fit its figures.
+    /// Bits of a counter. The paper states neither this nor `L`; 6 and 4 fit its figures.
     pub(crate) const COUNTER: f64 = 6.0;
 
     fn rate(counters: f64, k: i32) -> f64 {
@@ -180,7 +181,7 @@ pub(crate) mod vi_counting {
         (1.0 - none - one - two).powi(k)
     }
 
-    /// Counters a key at a rate, and the best number of them that a key sets.
+    /// Returns the counters per key at a rate, and the best number of counters that a key sets.
     pub(crate) fn counters(goal: f64) -> (f64, i32) {
         let best = |k: i32| (bits_for(goal, |counters| rate(counters, k)), k);
         (1..16).map(best).min_by(|a, b| a.0.total_cmp(&b.0)).expect("a number of counters")

@@ -1,5 +1,5 @@
-//! "TinySet: An Access Efficient Self Adjusting Bloom Filter Construction" (Einziger, Friedman,
-//! 2015): its tables and figures, beside what it prints.
+//! The tables and figures of "TinySet: An Access Efficient Self Adjusting Bloom Filter
+//! Construction" (Einziger, Friedman, 2015), compared with the printed ones.
 //!
 //! `cargo run --release -p tamis-lab --bin tinyset`
 
@@ -42,7 +42,7 @@ fn main() -> Result<()> {
     figure_15()
 }
 
-/// The share of strangers that a model of so many keys a block says yes to.
+/// Returns the fraction of non-members that a model with `mean` keys per block accepts.
 fn measure(block: Block, mean: f64, strangers: &[KeyHash]) -> f64 {
     const BLOCKS: usize = 3000;
     let mut model = Model::new(block, BLOCKS);
@@ -51,12 +51,12 @@ fn measure(block: Block, mean: f64, strangers: &[KeyHash]) -> f64 {
     strangers.iter().filter(|key| model.contains(**key)).count() as f64 / strangers.len() as f64
 }
 
-/// Enough strangers to tell a rate within 3 %, or as many as is reasonable.
+/// Returns enough non-members to measure a rate within 3 %, up to a limit.
 fn enough(rate: f64) -> Vec<KeyHash> {
     hashes(11, STRANGERS, ((2000.0 / rate) as u64).clamp(1_000_000, 4_000_000))
 }
 
-/// Bits a key with a fixed number of keys in a block, the block's size being what it takes.
+/// Calculates bits per key for a fixed number of keys per block, whose size follows.
 fn table_1() -> Result<()> {
     let columns = ["rate", "keys a block", "paper", "calculated", "rate measured at that size"];
     let mut sheet = Sheet::new(FOLDER, "table-1", &columns);
@@ -75,15 +75,15 @@ fn table_1() -> Result<()> {
             let bits = (array + keys as f64) / keys as f64;
             sheet.row(&[&rate, &keys, &paper[at], &two(bits), &form(measured)]);
         }
-        // One block with all keys: a bit for its chain, one for its end, and the record.
+        // One block with all keys has a bit for each chain, one for each end, and the record.
         let single = 2.0 - rate.log2();
         sheet.row(&[&rate, &"all", &["8.4", "12", "15.3"][at], &two(single), &""]);
     }
     sheet.finish("Table 1: bits a key by keys a block, chains = keys", "", "", false, Vec::new())
 }
 
-/// Nanoseconds a key: the median over short pieces, which others who use the machine seldom
-/// interrupt.
+/// Returns the nanoseconds per key: the median over short pieces, few of which are interrupted by
+/// other load.
 fn time(keys: &[KeyHash], mut work: impl FnMut(&[KeyHash])) -> f64 {
     let one = |piece: &[KeyHash]| {
         let start = Instant::now();
@@ -95,13 +95,13 @@ fn time(keys: &[KeyHash], mut work: impl FnMut(&[KeyHash])) -> f64 {
     times[times.len() / 2]
 }
 
-/// Times while a filter fills up.
+/// Times in nanoseconds per key while a filter fills up.
 struct Filling {
-    /// Of adding, step by step.
+    /// Insertion, at each step.
     add: Vec<f64>,
-    /// Of asking for the keys of the step.
+    /// Lookup of the keys of the step.
     query: Vec<f64>,
-    /// Of asking for all keys in the end, one by one and in batches.
+    /// Lookup of all keys in the end, one by one and in batches.
     single: f64,
     batch: f64,
 }
@@ -187,7 +187,7 @@ fn table_3() -> Result<()> {
     sheet.finish("Table 3: bits a key, keys are only added", "", "", false, Vec::new())
 }
 
-/// Bits a key of one of our filters as it is planned for the rate, and the rate that it has.
+/// Returns the bits per key of a kind of tamis that is planned for the rate, and its measured rate.
 fn ours<F: Build>(keys: u64, rate: f64, strangers: &[KeyHash]) -> Result<(f64, f64)> {
     let shape = F::Shape::fit(keys, rate)?;
     let bits = shape.figures().bits_per_key();
@@ -214,7 +214,7 @@ fn table_4() -> Result<()> {
             &form(rate),
         ]);
         sheet.row(&[&rate, &"rank-indexed", &["13", "16.8", "20.6"][at], &"", &"", &""]);
-        // Whole bits of a remainder: the rate nearest to the one asked for.
+        // Remainders have whole bits: take the rate nearest to the goal.
         let width = (24.0 / rate).log2().round() as u32;
         let (measured, _) = d_left::measure(width, &members, &strangers);
         let there = 24.0 / f64::from(width).exp2();
@@ -266,7 +266,7 @@ fn table_5() -> Result<()> {
     sheet.finish("Table 5: blocks of 64 bytes", "", "", false, Vec::new())
 }
 
-/// A row of tables 5 and 6: our filters where they have the shape, else the model.
+/// Adds a row of tables 5 and 6: a kind of tamis if it has the shape, else the model.
 fn fixed_block(
     sheet: &mut Sheet,
     bits: u64,
@@ -364,7 +364,7 @@ fn table_6() -> Result<()> {
     sheet.finish("Table 6: the others in blocks of 32 bytes", "", "", false, Vec::new())
 }
 
-/// Rate against bits a key for a fixed number of keys in a block.
+/// Measures rate against bits per key for a fixed number of keys per block.
 fn figure_10() -> Result<()> {
     let columns = ["bits a key", "16I", "32I", "64I", "128I", "64I measured", "bloom"];
     let mut sheet = Sheet::new(FOLDER, "figure-10", &columns);
@@ -399,7 +399,7 @@ fn figure_10() -> Result<()> {
     )
 }
 
-/// Time of 62,500 operations while a million keys come in, at 0.1 %.
+/// Measures the time of 62,500 operations while 10^6 keys are inserted, at 0.1 %.
 fn figure_11() -> Result<()> {
     const KEYS: u64 = 1_000_000;
     let members = hashes(13, 0, KEYS);
@@ -433,7 +433,7 @@ fn figure_11() -> Result<()> {
     sheet.finish("Figure 11: time while filling up, at 0.1 %", "keys", "ns a key", false, lines)
 }
 
-/// 40 keys a block of 64 chains: analysis, measurement, Bloom.
+/// Compares analysis, measurement and Bloom for 40 keys per block of 64 chains.
 fn figure_12() -> Result<()> {
     let columns = ["bits a key", "calculated", "measured", "bloom", "bloom / calculated"];
     let mut sheet = Sheet::new(FOLDER, "figure-12", &columns);
@@ -459,7 +459,7 @@ fn figure_12() -> Result<()> {
     sheet.finish("Figure 12: 40 keys a block", "bits a key", "false positive rate", true, plots)
 }
 
-/// Blocks of fixed size against Bloom's, blocked and balanced filters.
+/// Compares blocks of fixed size with Bloom, blocked and balanced filters.
 fn figure_13() -> Result<()> {
     let columns =
         ["bits a key", "tinyset 512", "tinyset 256", "bloom", "blocked", "balanced and list"];
@@ -505,7 +505,7 @@ fn figure_13() -> Result<()> {
     )
 }
 
-/// A thousand blocks made for 38,000 keys, and filled past that.
+/// Measures 1000 blocks sized for 38,000 keys and filled beyond that.
 fn figure_14() -> Result<()> {
     const BLOCKS: u64 = 1000;
     const PROBES: u32 = 9;
@@ -551,7 +551,8 @@ fn figure_14() -> Result<()> {
     )
 }
 
-/// Slots that are freed and kept, as a share of the keys, while keys come and go.
+/// Measures slots that are freed and kept, as a fraction of the keys, while keys are inserted and
+/// removed.
 fn figure_15() -> Result<()> {
     const BLOCKS: u64 = 2000;
     let columns =

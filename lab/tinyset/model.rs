@@ -1,13 +1,14 @@
-//! TinySet as a list: blocks of any size, the paper's way, for the figures that vary the size.
+//! TinySet as lists, with blocks of any size, for the figures that vary the size.
 //!
-//! The library's filter has blocks of 256, 512 and 1024 bits. This one keeps, for each block, the
-//! chain and the record of each slot, cut to the slot's width. It answers as the bits would.
+//! The library's filter has blocks of 256, 512 and 1024 bits. This model holds, for each block, the
+//! chain and the record of each slot, cut to the slot's width. It gives the answers that the bits
+//! would.
 
 use tamis::KeyHash;
 
 use crate::analysis::Block;
 
-/// Blocks of slots: the chain, and what is left of the remainder.
+/// Blocks of slots, each with its chain and the remaining bits of its remainder.
 pub(crate) struct Model {
     block: Block,
     blocks: Vec<Vec<(u32, u64)>>,
@@ -21,7 +22,7 @@ impl Model {
     fn place(&self, key: KeyHash) -> (usize, u32, u64) {
         let scale = |half: u64, n: usize| ((u128::from(half) * n as u128) >> 64) as usize;
         let chain = scale(key.lo, self.block.chains) as u32;
-        // The chain is chosen with the high bits, so the low ones are free.
+        // The high bits select the chain, so the low bits are free for the record.
         (scale(key.hi, self.blocks.len()), chain, key.lo & ((1 << 50) - 1))
     }
 

@@ -1,4 +1,4 @@
-//! The project's chores: `cargo xtask CHORE`.
+//! Development tasks: `cargo xtask TASK`.
 
 mod format;
 mod mutants;
@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 
 const HELP: &str = "\
-cargo xtask CHORE
+cargo xtask TASK
 
   test [PART]    everything that must hold before a change lands; one closing line. Parts run alone:
                  style, docs, no-std, rust, examples, speed
@@ -36,7 +36,7 @@ cargo xtask CHORE
 const LAB: [&str; 9] =
     ["survey", "slides", "tinyset", "static", "ksat", "sat", "adaptive", "dictionary", "open"];
 
-/// What the coverage-guided fuzzer needs to see: the flags of `cargo fuzz`, on a stable compiler.
+/// Flags that `cargo fuzz` passes for coverage instrumentation, for a stable compiler.
 const COVERAGE: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Clink-dead-code -Ccodegen-units=1 -Cdebug-assertions";
@@ -69,7 +69,7 @@ fn main() -> Result<()> {
         "release" => release::check(rest),
         _ => {
             print!("{HELP}");
-            ensure!(chore.is_empty(), "no chore is called {chore}");
+            ensure!(chore.is_empty(), "there is no task `{chore}`");
             Ok(())
         }
     }
@@ -79,7 +79,7 @@ fn root() -> &'static str {
     concat!(env!("CARGO_MANIFEST_DIR"), "/..")
 }
 
-/// Installs the servers that the dictionary is tested with, where that can be done.
+/// Installs the servers that the dictionary is tested with, where the system allows it.
 fn servers() {
     for (program, package) in [("redis-server", "redis-server"), ("postgres", "postgresql")] {
         if !install(program, package) {
@@ -88,7 +88,7 @@ fn servers() {
     }
 }
 
-/// Returns whether a program is there, after installing its package if that can be done.
+/// Returns whether a program is installed, after trying to install its package.
 fn install(program: &str, package: &str) -> bool {
     let there = || {
         let folders = std::env::var_os("PATH").unwrap_or_default();
@@ -99,7 +99,7 @@ fn install(program: &str, package: &str) -> bool {
     if there() {
         return true;
     }
-    // Lists of packages may be missing on a fresh machine; without them the next command fails.
+    // A fresh machine may have no package lists, without which the next command fails.
     let _ = run(Command::new("apt-get").args(["update", "--quiet"]));
     let mut install = Command::new("apt-get");
     install.args(["install", "--yes", "--no-install-recommends", package]);
@@ -120,7 +120,7 @@ const PARTS: [(&str, fn() -> Result<()>); 6] = [
 fn test(names: &[String]) -> Result<()> {
     for name in names {
         let known = PARTS.map(|(part, _)| part);
-        ensure!(known.contains(&name.as_str()), "no part is called {name}: {}", known.join(", "));
+        ensure!(known.contains(&name.as_str()), "there is no part `{name}`: {}", known.join(", "));
     }
     let named = |part: &str| names.is_empty() || names.iter().any(|name| name == part);
     for (part, run) in PARTS.iter().filter(|(part, _)| named(part)) {
@@ -206,7 +206,7 @@ fn fuzz(seconds: u64) -> Result<()> {
     Ok(())
 }
 
-/// What the test runners said, added up.
+/// Sum of the test runners' results.
 #[derive(Default)]
 struct Tally {
     passed: u64,
@@ -222,9 +222,9 @@ impl Tally {
     }
 }
 
-/// Runs tests, shows what they print, and adds up their closing lines.
+/// Runs tests, prints their output, and adds up their results.
 fn tests(command: &mut Command) -> Result<Tally> {
-    let mut child = command.stdout(Stdio::piped()).spawn().context("cargo could not be started")?;
+    let mut child = command.stdout(Stdio::piped()).spawn().context("failed to start cargo")?;
     let output = child.stdout.take().context("no output to read")?;
     let mut tally = Tally::default();
     for line in BufReader::new(output).split(b'\n') {
@@ -249,9 +249,8 @@ fn cargo<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<()> {
 }
 
 fn run(command: &mut Command) -> Result<()> {
-    let status = command
-        .status()
-        .with_context(|| format!("{:?} could not be started", command.get_program()))?;
+    let status =
+        command.status().with_context(|| format!("failed to start {:?}", command.get_program()))?;
     if !status.success() {
         bail!("{command:?} failed");
     }

@@ -68,7 +68,7 @@ pub struct Keys {
     hits: Vec<u64>,
 }
 
-/// A bijection: different numbers give different keys.
+/// Maps different numbers to different keys.
 fn scramble(x: u64) -> u64 {
     let x = (x ^ (x >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
     let x = (x ^ (x >> 29)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
@@ -152,7 +152,7 @@ pub struct Outcome {
     pub fpr: Option<f64>,
     /// The number of members that it denied, or `None` if it is not a filter.
     pub false_negatives: Option<u64>,
-    /// The part of its memory in huge pages, or `None` where the system does not tell.
+    /// The part of its memory in huge pages, or `None` where the system does not report it.
     pub huge_bytes: Option<u64>,
     /// Nanoseconds per key in each round, for each of [`Metric::ALL`]; empty if unsupported.
     times: [Vec<f64>; Metric::ALL.len()],

@@ -41,7 +41,7 @@ pub(crate) fn has(feature: Feature) -> bool {
 static FOUND: AtomicU8 = AtomicU8::new(UNKNOWN);
 #[cfg(all(feature = "std", target_arch = "x86_64", not(miri)))]
 const UNKNOWN: u8 = 0;
-/// Set once detection is done, so that a machine without any feature is not asked again.
+/// Set after detection, so that a machine without any feature is detected only once.
 #[cfg(all(feature = "std", target_arch = "x86_64", not(miri)))]
 const DETECTED: u8 = 0x80;
 

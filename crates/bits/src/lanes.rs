@@ -149,7 +149,7 @@ mod tests {
         for width in 1..=WIDEST {
             let lanes = Lanes::new(width);
             for step in 0..3000u64 {
-                // Few values, so that lanes agree with each other and are zero now and then.
+                // Few values, so that lanes are sometimes equal or zero.
                 let values: Vec<u64> = (0..4)
                     .map(|i| mix(i).wrapping_mul(mix(step * 4 + i) % 4) & packed::mask(width))
                     .collect();

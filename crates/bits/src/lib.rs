@@ -6,7 +6,7 @@
 //! | --- | --- |
 //! | [`Words`] | an array of `u64` in memory of its own, on cache lines, or in a shared buffer |
 //! | [`AtomicWords`] | an array of words that several threads write to |
-//! | [`LazyLock`] | that of the standard library, or a simple one without it |
+//! | [`LazyLock`] | the standard library's type, or a simple replacement without `std` |
 //! | [`packed`] | integers of 1 to 64 bits, packed into words |
 //! | [`lanes`] | windows of up to 64 bits at any bit, and four lanes in one word |
 //! | [`range`] | reduction of a hash to a range, and a mixing function |

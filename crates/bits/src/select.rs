@@ -83,7 +83,7 @@ impl Bits for Portable {
         byte + rest.trailing_zeros()
     }
 
-    /// A bit at a time from the top: for the few that are gone.
+    /// Removes a bit at a time from the top, which is fast when few are removed.
     #[inline(always)]
     fn squeeze(self, mut word: u64, mut gone: u64) -> u64 {
         while gone != 0 {

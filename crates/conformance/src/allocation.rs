@@ -1,7 +1,7 @@
-//! Memory, as the allocator sees it.
+//! Memory, as counted by the allocator.
 //!
-//! A test binary that makes [`Counting`] its global allocator can ask what a thread holds. The
-//! counts are kept for each thread, so that tests may run side by side.
+//! A test binary that makes [`Counting`] its global allocator can measure what a thread holds.
+//! Counts are per thread, so that tests can run in parallel.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -18,7 +18,7 @@ thread_local! {
     static PEAK: Cell<i64> = const { Cell::new(0) };
 }
 
-/// The system's allocator, counting.
+/// The system's allocator with counts.
 #[derive(Debug)]
 pub struct Counting;
 
@@ -27,8 +27,8 @@ fn note(bytes: i64) {
     PEAK.set(PEAK.get().max(HELD.get()));
 }
 
-// SAFETY: every call goes to the system's allocator as it is; the counts touch no memory of it,
-// and their cells need neither allocation nor a destructor.
+// SAFETY: every call is passed unchanged to the system's allocator. The counts do not touch its
+// memory, and their cells need neither an allocation nor a destructor.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         note(layout.size() as i64);
@@ -55,7 +55,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Bytes that `make`'s result holds.
+/// Returns the result of `make` and the bytes that it holds.
 fn held<T>(make: impl FnOnce() -> T) -> (T, u64) {
     let before = HELD.get();
     let made = make();
@@ -71,7 +71,8 @@ pub fn peak(work: impl FnOnce()) -> u64 {
     (PEAK.get() - before) as u64
 }
 
-/// Exactly, empty and full, built and read, for tables below the size at which they are mapped.
+/// Compares memory with the shape's figures, exactly: empty and full, built and read, for tables
+/// below the size from which they are mapped.
 pub fn memory_is_what_the_shape_states<F: Subject>() {
     if F::KIND.can(Capability::Grow) {
         return memory_is_what_a_filter_says::<F>();
@@ -101,7 +102,8 @@ pub fn memory_is_what_the_shape_states<F: Subject>() {
     }
 }
 
-/// Of a kind that grows: built, grown and read, but for lists that are no longer than a set doubles.
+/// Compares memory with the figures of a filter that grows, built and read. The lists of its parts
+/// are not in the figures; they take less than `LISTS` bytes.
 fn memory_is_what_a_filter_says<F: Subject>() {
     const LISTS: u64 = 4096;
     let hasher = KeyHasher::new(HashId::Fast, [41, 42]);
@@ -112,19 +114,19 @@ fn memory_is_what_a_filter_says<F: Subject>() {
             let build = || F::KIND.build(&sizing, &mut &members[..], &BuildOptions::new());
             let (filter, built) = held(|| build().expect("it grows"));
             let said = filter.figures().bytes;
-            assert!((said..said + LISTS).contains(&built), "{built} bytes built, {said} said");
+            assert!((said..said + LISTS).contains(&built), "{built} bytes built, {said} stated");
             let file = bytes(&Keyed::new(hasher, filter));
             let (filter, read) = held(|| {
                 Keyed::<AnyFilter>::read_from(&file[..], &Limits::default()).expect("sound")
             });
             let said = filter.filter().figures().bytes;
-            assert!((said..said + LISTS).contains(&read), "{read} bytes read, {said} said");
+            assert!((said..said + LISTS).contains(&read), "{read} bytes read, {said} stated");
         }
     }
 }
 
-/// Twice the input and a constant: a section that is promised and not there may cost up to the
-/// size from which tables are mapped lazily.
+/// Checks that a hostile file costs at most twice its length plus a constant: a section that is
+/// promised but missing may cost up to the size from which tables are mapped lazily.
 pub fn hostile_files_take_no_memory<F: Subject>() {
     const LAZY: u64 = 4 << 20;
     let mut most = 0;
@@ -137,7 +139,7 @@ pub fn hostile_files_take_no_memory<F: Subject>() {
     assert!(most > 0, "the allocator does not count");
 }
 
-/// The allocator counts what it is for.
+/// Checks that the allocator counts allocated and freed bytes.
 pub fn the_allocator_counts() {
     let (vector, bytes) = held(|| vec![0u8; 12_345]);
     assert_eq!(bytes, 12_345);

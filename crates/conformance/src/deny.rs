@@ -1,11 +1,11 @@
-//! What a deny list promises: its keys are never false positives, and members are never denied.
+//! The keys of a deny list are never false positives, and members are never denied.
 
 use tamis::{BuildOptions, Deny, Error, HashId, KeyHasher, Settings, Shape};
 
 use crate::keys::Form;
 use crate::{Subject, stats, variants};
 
-/// Members pass, denied keys do not, and other keys pass at the stated rate.
+/// Checks that members pass, denied keys do not, and other keys pass at the stated rate.
 pub fn denied_keys_never_pass<F: Subject + Deny>() {
     let hasher = KeyHasher::new(HashId::Fast, [91, 92]);
     for (keys, denied) in [(0, 100), (1, 1), (1000, 50_000), (20_000, 20_000)] {
@@ -27,14 +27,14 @@ pub fn denied_keys_never_pass<F: Subject + Deny>() {
     }
 }
 
-/// A key on both lists is an error that names it.
+/// Checks that a key on both lists is an error that names it.
 pub fn a_key_on_both_lists_is_an_error<F: Subject + Deny>() {
     let hasher = KeyHasher::new(HashId::Fast, [93, 94]);
     let members = Form::Strings.hashes(&hasher, 0, 1000);
     let mut denied = Form::Strings.hashes(&hasher, 1 << 40, 5000);
     denied[4321] = members[123];
     for settings in variants::<F::Shape>() {
-        assert_eq!(settings, Settings::default(), "a setting that this test does not know");
+        assert_eq!(settings, Settings::default(), "this test does not cover the settings");
         let fit = |keys| F::Shape::fit(keys, 0.01);
         let built = F::build_denying(&BuildOptions::new(), fit, &members[..], &denied[..]);
         let Err(Error::Conflict { digest, .. }) = built else { panic!("{:?}", built.err()) };

@@ -1,5 +1,5 @@
-//! What holds of a filter whose kind is known only at run time: every operation is there, and agrees with
-//! the typed one or names the capability that is missing.
+//! A filter whose kind is known only at run time has every operation, which agrees with the typed
+//! one or fails with an error that names the missing capability.
 
 use tamis::{
     AnyFilter, Capability, Error, ErrorKind, Filter, HashId, KeyForms, KeyHash, KeyHasher, Keyed,
@@ -16,14 +16,15 @@ fn hasher() -> KeyHasher {
     KeyHasher::new(HashId::Fast, [71, 72])
 }
 
-/// A filter of [`KEYS`] text keys, made for four times as many.
+/// Returns a filter of [`KEYS`] text keys with 4 times that capacity.
 fn filter(kind: Kind) -> Keyed<AnyFilter> {
     let keys = (0..KEYS).map(|key| format!("key {key}"));
     let builder = Keyed::<AnyFilter>::builder(kind).capacity(4 * KEYS).fpr(0.01);
     builder.hasher(&hasher()).build(keys).expect("room")
 }
 
-/// Checks that a result is `Ok` if the kind has the capability, and else the error that says so.
+/// Checks that a result is `Ok` if the kind has the capability, and otherwise the error that names
+/// it.
 fn agrees<T>(kind: Kind, capability: Capability, result: Result<T, Error>) -> Option<T> {
     match result {
         Ok(value) => {
@@ -42,7 +43,8 @@ fn agrees<T>(kind: Kind, capability: Capability, result: Result<T, Error>) -> Op
     }
 }
 
-/// Each operation does what the kind claims, or is the error that names the capability.
+/// Checks that each operation succeeds if the kind claims it, and otherwise returns the error that
+/// names the capability.
 pub fn every_operation_is_there<F: Subject>() {
     let kind = F::KIND;
     let mut any = filter(kind);
@@ -52,7 +54,7 @@ pub fn every_operation_is_there<F: Subject>() {
     assert!(any.capacity() >= 4 * KEYS && any.len() <= KEYS && !any.is_empty());
     assert_eq!(any.figures().keys, any.capacity());
     assert!((0.0..0.02).contains(&any.fpr()));
-    let (text, texts) = ("key 1", ["key 1", "key 2", "a new one"]);
+    let (text, texts) = ("key 1", ["key 1", "key 2", "new key"]);
     let hash = any.hash(text);
     assert!(any.contains(text) && any.contains_hash(hash));
     assert_eq!(any.contains_batch(&texts), texts.map(|text| any.contains(text)));
@@ -105,7 +107,7 @@ pub fn every_operation_is_there<F: Subject>() {
     assert!((5..490).all(|key| any.contains(&format!("key {key}"))), "a member is denied");
 }
 
-/// Built, filled and cleared through the dynamic layer, a filter has the bytes of the typed one.
+/// Checks that a filter built and cleared through the dynamic layer has the bytes of the typed one.
 pub fn typed_and_dynamic_agree<F: Subject>() {
     let any = filter(F::KIND);
     let keys = (0..KEYS).map(|key| format!("key {key}"));
@@ -123,7 +125,7 @@ pub fn typed_and_dynamic_agree<F: Subject>() {
     assert!(bytes(&typed.empty_like().expect("memory")) == bytes(&empty));
 }
 
-/// A batch does what single operations do, in order, duplicates in the batch included.
+/// Checks that a batch does what single operations do, in order, including duplicates in the batch.
 pub fn batches_do_what_single_operations_do<F: Subject>() {
     let mut keys = Form::Integers.hashes(&hasher(), 0, 200);
     keys.extend_from_within(50..150);
@@ -175,7 +177,7 @@ pub fn batches_do_what_single_operations_do<F: Subject>() {
     }
 }
 
-/// The form of the keys is recorded, kept in files, and checked where a caller asks.
+/// Checks that the form of the keys is recorded, stored in files, and checked on request.
 pub fn key_forms_are_recorded<F: Subject>() {
     let text = filter(F::KIND);
     let read = Keyed::<F>::from_bytes(&bytes(&text)).expect("what was just written");
@@ -194,15 +196,16 @@ pub fn key_forms_are_recorded<F: Subject>() {
     let shape = F::Shape::fit(10, 0.01).expect("1 % is within reach");
     let hashed = Keyed::new(hasher(), F::build(shape, &[][..]).expect("nothing fits"));
     assert!(hashed.key_forms().is_none());
-    hashed.check_key_form(KeyForms::INTEGERS).expect("nothing is known");
+    hashed.check_key_form(KeyForms::INTEGERS).expect("the form is unknown");
 }
 
-/// A template makes an empty filter of the same shape and hash; damaged ones are errors.
+/// Checks that a template makes an empty filter of the same shape and hash, and that a damaged
+/// template is an error.
 pub fn templates_make_empty_filters<F: Subject>() {
     let any = filter(F::KIND);
     let template = any.to_template().expect("memory");
     let made = Keyed::<AnyFilter>::from_template(&template, &Limits::default());
-    let made = made.expect("what was just made");
+    let made = made.expect("the template was just made");
     assert!(bytes(&made) == bytes(&any.empty_like().expect("memory")));
     assert!(template.len() as u64 <= any.serialized_len() + 16, "{} bytes", template.len());
     let mut merged = any.clone();
@@ -211,7 +214,7 @@ pub fn templates_make_empty_filters<F: Subject>() {
         assert!(merged == any);
     }
     let small = Limits { bytes: made.serialized_len() - 1 };
-    assert!(Keyed::<AnyFilter>::from_template(&template, &small).is_err(), "beyond the limit");
+    assert!(Keyed::<AnyFilter>::from_template(&template, &small).is_err(), "read beyond the limit");
     for len in 0..template.len() {
         assert!(Keyed::<AnyFilter>::from_template(&template[..len], &Limits::default()).is_err());
     }
@@ -219,6 +222,6 @@ pub fn templates_make_empty_filters<F: Subject>() {
         let mut flipped = template.clone();
         flipped[bit / 8] ^= 1 << (bit % 8);
         let read = Keyed::<AnyFilter>::from_template(&flipped, &Limits { bytes: 1 << 20 });
-        assert!(read.is_err(), "bit {bit} went unnoticed");
+        assert!(read.is_err(), "flipped bit {bit} was not detected");
     }
 }

@@ -1,4 +1,4 @@
-//! Bytes are kept for ever, damage is noticed, hostile files are harmless.
+//! Bytes never change, damage is detected, hostile files are harmless.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,25 +13,25 @@ use crate::keys::{Random, extremes};
 use crate::members::{bytes, shape};
 use crate::{Effort, Subject};
 
-/// What golden files are made of: never change it, the files are kept for ever.
+/// Seed of the golden files. Never change it, nor the counts below: the files must stay valid.
 const SEED: [u64; 2] = [0x7461_6d69_7320_676f, 0x6c64_656e_2066_696c];
 const MEMBERS: u64 = 200;
 const CAPACITY: u64 = 256;
 
-/// Where the golden file of `kind` is.
+/// Returns the path of the golden file of `kind`.
 pub fn golden_path(kind: Kind) -> PathBuf {
     testdata("golden").join(format!("{kind}-v1.tamis"))
 }
 
-/// A folder under `testdata`.
+/// Returns the path of a folder under `testdata`.
 pub fn testdata(folder: &str) -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata")).join(folder)
 }
 
-/// The golden file of `kind`.
+/// Reads the golden file of `kind`.
 ///
 /// # Panics
-/// If there is none.
+/// Panics if there is none.
 pub fn golden(kind: Kind) -> Vec<u8> {
     fs::read(golden_path(kind)).unwrap_or_else(|error| {
         panic!(
@@ -41,13 +41,13 @@ pub fn golden(kind: Kind) -> Vec<u8> {
     })
 }
 
-/// Members as strings, a few of them twice: 216 of 256.
+/// Returns the members as strings, 16 of them twice: 216 of 256.
 fn golden_members(hasher: &KeyHasher) -> Vec<KeyHash> {
     let keys = (0..MEMBERS).chain(0..16).map(|key| format!("member {key}"));
     keys.map(|key| key.hash_with(hasher)).collect()
 }
 
-/// The bytes for a new golden file.
+/// Returns the bytes of a new golden file.
 pub fn make_golden<F: Subject>() -> Vec<u8> {
     let hasher = KeyHasher::new(HashId::Fast, SEED);
     let shape = shape::<F>(CAPACITY, 0.01, &Settings::default()).expect("1 % is within reach");
@@ -55,8 +55,8 @@ pub fn make_golden<F: Subject>() -> Vec<u8> {
     bytes(&Keyed::new(hasher, filter))
 }
 
-/// Every version reads it, answers for its members, and writes it and builds it again byte for
-/// byte. The shape comes from the file: a better planner must not break it.
+/// Checks that every version reads the file, finds its members, and writes it and builds it again
+/// byte for byte. The shape comes from the file, so a better planner does not break the check.
 pub fn golden_file_is_kept<F: Subject>() {
     let kept = golden(F::KIND);
     assert!(kept.len() <= 4096, "{} bytes", kept.len());
@@ -65,20 +65,24 @@ pub fn golden_file_is_kept<F: Subject>() {
     assert_eq!(read.hasher(), &hasher);
     assert!((0..MEMBERS).all(|key| read.contains(&format!("member {key}"))));
     let strangers = (0..10_000).filter(|key| read.contains(&format!("stranger {key}"))).count();
-    assert!(strangers < 200, "{strangers} of 10000 strangers got in at 1 %");
-    assert!(bytes(&read) == kept, "written again it is not the same");
+    assert!(strangers < 200, "{strangers} false positives of 10000 at 1 %");
+    assert!(bytes(&read) == kept, "writing it again gives other bytes");
     let built = F::build(read.filter().shape().clone(), &golden_members(&hasher)[..]);
-    assert!(bytes(&Keyed::new(hasher, built.expect("room"))) == kept, "built again it differs");
+    assert!(
+        bytes(&Keyed::new(hasher, built.expect("room"))) == kept,
+        "building it again gives other bytes"
+    );
     let mapped = Keyed::<AnyFilter>::open_verified(golden_path(F::KIND)).expect("a golden file");
     assert!(mapped.filter().kind() == F::KIND && bytes(&mapped) == kept);
 }
 
-/// Where the golden file of a guarded filter is that denies keys.
+/// Returns the path of the golden file of a guarded filter with denied keys.
 pub fn denying_path() -> PathBuf {
     testdata("golden").join("guarded-denying-v1.tamis")
 }
 
-/// The bytes for it: of so many denied keys some passed, and all are denied.
+/// Returns the bytes of that file. Some of the denied keys were false positives, and all are
+/// denied.
 pub fn make_denying() -> Vec<u8> {
     let hasher = KeyHasher::new(HashId::Fast, SEED);
     let fit = |keys| GuardedShape::fit(keys, 0.1);
@@ -89,15 +93,15 @@ pub fn make_denying() -> Vec<u8> {
     bytes(&Keyed::new(hasher, filter.expect("room")))
 }
 
-/// As [`golden_file_is_kept`].
+/// Checks the file of [`denying_path`] as [`golden_file_is_kept`] does.
 pub fn denying_file_is_kept() {
     let kept = fs::read(denying_path()).expect("a golden file");
     let read = Keyed::<Guarded>::read_from(&kept[..], &Limits::default()).expect("a golden file");
     assert!(read.filter().shape().denied() > 0, "none of the denied keys passed");
     assert!((0..MEMBERS).all(|key| read.contains(&format!("member {key}"))));
     assert!((0..MEMBERS).all(|key| !read.contains(&format!("denied {key}"))));
-    assert!(bytes(&read) == kept, "written again it is not the same");
-    assert!(make_denying() == kept, "built again it differs");
+    assert!(bytes(&read) == kept, "writing it again gives other bytes");
+    assert!(make_denying() == kept, "building it again gives other bytes");
 }
 
 fn accidents(sound: &[u8], salt: u64) -> impl Iterator<Item = Vec<u8>> {
@@ -108,7 +112,8 @@ fn accidents(sound: &[u8], salt: u64) -> impl Iterator<Item = Vec<u8>> {
     )
 }
 
-/// Every flipped bit, every truncation, every other header byte, bursts, losses, zeros.
+/// Checks that damage is detected: every flipped bit, every truncation, every other header byte,
+/// bursts, losses, zeros.
 pub fn every_accident_is_noticed<F: Subject>() {
     let sound = golden(F::KIND);
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -118,16 +123,16 @@ pub fn every_accident_is_noticed<F: Subject>() {
             continue;
         }
         let read = Keyed::<AnyFilter>::read_from(&damaged[..], &Limits::default());
-        assert!(read.is_err(), "accident {index} went unnoticed");
+        assert!(read.is_err(), "damage {index} was not detected");
         if index % 16 == 0 {
             fs::write(&path, &damaged).expect("room for a file");
             let open = Keyed::<AnyFilter>::open_verified(&path);
-            assert!(open.is_err(), "accident {index} went unnoticed in a map");
+            assert!(open.is_err(), "damage {index} was not detected in a map");
         }
     }
 }
 
-/// The accidents with checksums recomputed, and forgeries.
+/// Returns the damaged files with checksums recomputed, and forged ones.
 pub fn hostile(sound: &[u8], salt: u64) -> impl Iterator<Item = Vec<u8>> {
     let mut random = Random::new(salt);
     let forgeries = attack::forgeries(sound, &mut random);
@@ -139,7 +144,7 @@ pub fn hostile(sound: &[u8], salt: u64) -> impl Iterator<Item = Vec<u8>> {
         .chain(forgeries)
 }
 
-/// Does to a filter of unknown origin all that can be done to it. Answers may be any, but must come.
+/// Does every operation on a filter of unknown origin. Each must return; its answer may be any.
 pub fn exercise(filter: &mut Keyed<AnyFilter>, random: &mut Random, queries: usize) {
     let keys: Vec<KeyHash> = (0..queries).map(|_| random.hash()).chain(extremes()).collect();
     let filter = filter.filter_mut();
@@ -162,7 +167,7 @@ pub fn exercise(filter: &mut Keyed<AnyFilter>, random: &mut Random, queries: usi
             }
         }
         match filter.insert(*key) {
-            Ok(()) => assert!(filter.contains(*key), "inserted, and denied"),
+            Ok(()) => assert!(filter.contains(*key), "an inserted key is denied"),
             Err(error) => {
                 assert!(
                     matches!(
@@ -209,11 +214,12 @@ pub fn exercise(filter: &mut Keyed<AnyFilter>, random: &mut Random, queries: usi
     filter.contains_batch(&keys, &mut out);
 }
 
-/// Reads hostile bytes with every check and, where they pass the structural ones, without: both
-/// must end in an error or in a filter that works. What all checks let through is canonical.
+/// Reads hostile bytes with every check and, where they pass the structural checks, without the
+/// others. Both must end in an error or in a filter that works. A file that passes all checks is
+/// canonical.
 pub fn survive(bytes: &[u8], random: &mut Random, queries: usize) {
     if let Ok(mut filter) = Keyed::<AnyFilter>::read_from(bytes, &Limits::default()) {
-        assert!(crate::members::bytes(&filter) == bytes, "read, and written otherwise");
+        assert!(crate::members::bytes(&filter) == bytes, "writing it again gives other bytes");
         exercise(&mut filter, random, queries);
     }
     let unchecked =
@@ -227,7 +233,7 @@ pub fn survive(bytes: &[u8], random: &mut Random, queries: usize) {
     }
 }
 
-/// Whoever recomputes the checksums gets an error or a filter that works.
+/// Checks that a file with recomputed checksums gives an error or a filter that works.
 pub fn attackers_do_no_harm<F: Subject>() {
     let mut random = Random::new(32);
     for bytes in hostile(&golden(F::KIND), 33) {
@@ -235,7 +241,7 @@ pub fn attackers_do_no_harm<F: Subject>() {
     }
 }
 
-/// Opening by map looks at no payload: a sample of the same through files.
+/// Does the same with a sample of the files through a map, which reads no payload when it opens.
 pub fn attackers_do_no_harm_through_a_map<F: Subject>() {
     let mut random = Random::new(34);
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -245,11 +251,11 @@ pub fn attackers_do_no_harm_through_a_map<F: Subject>() {
         if let Ok(mut filter) = Keyed::<AnyFilter>::open(&path) {
             exercise(&mut filter, &mut random, 1000);
         }
-        let _ = fs::remove_file(&path); // not rewritten: the map must not change under the filter
+        let _ = fs::remove_file(&path); // a new file: the map must not change under the filter
     }
 }
 
-/// A version, kind, hash or section that is not known is an error of its own kind.
+/// Checks that an unknown version, kind, hash or section is an error of its own kind.
 pub fn the_unknown_is_an_error<F: Subject>() {
     let sound = Parts::of(&golden(F::KIND));
     let told = |change: &dyn Fn(&mut Parts)| {

@@ -1,4 +1,4 @@
-//! A kind that grows promises a rate for every number of keys, and has room for them all.
+//! A kind that grows keeps its false positive rate for every number of keys, and accepts them all.
 
 use tamis::{BuildOptions, Grow, HashId, KeyHash, KeyHasher, Keyed, Settings, Shape, Sizing};
 
@@ -6,13 +6,13 @@ use crate::keys::Form;
 use crate::members::{bytes, shape};
 use crate::{Effort, Subject, stats, variants};
 
-/// At the first size and at each doubling of it, by the exact binomial: what the shape states for so
-/// many keys, which is never more than what it promised.
+/// Checks the rate at the first size and at each doubling with the exact binomial test: it is what
+/// the shape states for that number of keys, which never exceeds the rate that was requested.
 pub fn the_rate_is_kept_at_every_size<F: Subject + Grow>() {
     let effort = Effort::now();
     let mut random = effort.random(81);
     for settings in variants::<F::Shape>() {
-        // Each way to set it up is looked at, the usual one closely.
+        // Every setting is tested, the defaults with more filters.
         let quick = if settings == Settings::default() { 20 } else { 3 };
         for (keys, fpr, doublings) in [(100, 0.01, 8), (700, 0.1, 7), (5000, 0.01, 4)] {
             let Some(shape) = shape::<F>(keys, fpr, &settings) else { continue };
@@ -42,8 +42,8 @@ pub fn the_rate_is_kept_at_every_size<F: Subject + Grow>() {
     }
 }
 
-/// To a thousand times its first size, saved and opened on the way, and mapped: nobody is denied,
-/// and the bytes are those of one that was never saved.
+/// Checks a filter that grows to 1000 times its first size and is saved and mapped on the way: no
+/// member is denied, and the bytes are those of a filter that was never saved.
 pub fn it_goes_on_through_files<F: Subject + Grow>() {
     let hasher = KeyHasher::new(HashId::Fast, [83, 84]);
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -71,8 +71,8 @@ pub fn it_goes_on_through_files<F: Subject + Grow>() {
     }
 }
 
-/// Memory is what the shape states for so many keys, to a few lines and percent; and what the filter
-/// says of itself follows its size.
+/// Checks that the memory is within 3 % of what the shape states for the number of keys, and that
+/// the filter's figures follow its size.
 pub fn its_figures_are_those_of_its_size<F: Subject + Grow>() {
     let hasher = KeyHasher::new(HashId::Fast, [85, 86]);
     let shape = shape::<F>(1000, 0.01, &Settings::default()).expect("1 % is within reach");

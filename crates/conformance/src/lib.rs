@@ -1,28 +1,29 @@
-//! What every filter must pass.
+//! Tests that every filter must pass.
 //!
-//! A line in the registry of `tamis` is a set of claims: this type is a filter, it keeps the rate
-//! and the memory that its shape states, it can be saved, and it can do what the line lists. The
-//! [`suite!`] macro turns each line into a module of tests, named as the filter's file, with a block for
-//! each claim. Nobody writes a test list: a new line is tested as it stands.
+//! A line in the registry of `tamis` is a set of claims: this type is a filter, it has the false
+//! positive rate and the memory that its shape states, it can be saved, and it has the listed
+//! capabilities. The [`suite!`] macro turns each line into a module of tests, named after the
+//! filter's file, with a block for each claim. A new line in the registry is tested without further
+//! changes.
 //!
 //! | file | what must hold |
 //! | --- | --- |
-//! | `members.rs` | no member is denied; batches answer as single queries do; every input ends; threads do not show |
-//! | `rates.rs` | strangers get in as often as stated, not more and not less; seeds share nothing |
+//! | `members.rs` | no member is denied; batches answer as single queries do; every input terminates; the bytes do not depend on the threads |
+//! | `rates.rs` | the false positive rate is the stated one, no more and no less; seeds are independent |
 //! | `model.rs` | any sequence of operations agrees with an exact multiset |
-//! | `operations.rs` | what each capability promises |
-//! | `statics.rs` | a static kind sees a set: order, copies, threads do not show |
-//! | `maps.rs` | every key has its value, and keeps it whatever becomes of the others |
-//! | `grow.rs` | however many keys come, none is denied and the rate is kept |
-//! | `window.rs` | what is in the window is never denied, what is past it is a stranger |
-//! | `adapt.rs` | whoever was let in by mistake is not let in again, at no member's expense |
-//! | `files.rs` | bytes are kept for ever; damage is noticed; hostile files are harmless |
-//! | `memory.rs` | bytes in memory, in buffers and in chunks are those of a file |
-//! | `dynamic.rs` | a filter of any kind has every operation, or names what it lacks |
-//! | `stops.rs` | cancel flags, deadlines and callbacks are honoured |
-//! | `deny.rs` | a deny list's keys never pass |
-//! | `limits.rs` | absurd wishes are refused; the planner agrees with itself |
-//! | `allocation.rs` | memory is what the shape states, counted by the allocator |
+//! | `operations.rs` | each capability does what its trait documents |
+//! | `statics.rs` | a static kind represents a set: its bytes do not depend on order, copies or threads |
+//! | `maps.rs` | every key has its value, and keeps it when other values change |
+//! | `grow.rs` | for any number of keys, none is denied and the false positive rate holds |
+//! | `window.rs` | a key in the window is never denied, a key that has left it is a non-member |
+//! | `adapt.rs` | a repaired false positive is not repeated, and no member is denied |
+//! | `files.rs` | bytes never change; damage is detected; hostile files are harmless |
+//! | `memory.rs` | bytes in memory, in buffers and in chunks equal those of a file |
+//! | `dynamic.rs` | a filter of any kind has every operation, or an error names the missing capability |
+//! | `stops.rs` | cancel flags, deadlines and callbacks take effect |
+//! | `deny.rs` | the keys of a deny list never pass |
+//! | `limits.rs` | requests out of range are errors; the planner is consistent |
+//! | `allocation.rs` | the allocator counts the memory that the shape states |
 //!
 //! They use `oracle.rs`, an exact multiset; `stats.rs`, binomial bounds; `attack.rs`, which damages
 //! files; and `keys.rs`, which generates keys. `order.rs` checks the module order of a crate.
@@ -56,22 +57,22 @@ use std::sync::LazyLock;
 
 use tamis::{Registered, Settings, Shape};
 
-/// A registered filter: whatever the suite can test.
+/// A registered filter that the suite can test.
 pub trait Subject: Registered + Debug {}
 
 impl<F: Registered + Debug> Subject for F {}
 
-/// How much is tried.
+/// Amount of work that the tests do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
-    /// A minute or two for everything, with the same seeds each time.
+    /// A minute or two for the whole suite, with the same seeds each time.
     Quick,
-    /// Hours, with new seeds each time; they are printed.
+    /// Hours, with new seeds each time, which are printed.
     Soak,
 }
 
 impl Effort {
-    /// What the environment asks for.
+    /// Returns the effort that the environment variable `TAMIS_SOAK` sets.
     pub fn now() -> Self {
         static NOW: LazyLock<Effort> = LazyLock::new(|| match std::env::var_os("TAMIS_SOAK") {
             Some(value) if value == "1" => Effort::Soak,
@@ -80,12 +81,12 @@ impl Effort {
         *NOW
     }
 
-    /// One of two amounts.
+    /// Returns `quick` or `soak`.
     pub fn times(self, quick: u64, soak: u64) -> u64 {
         if self == Self::Quick { quick } else { soak }
     }
 
-    /// Chance: fixed by `salt` in a quick run, new and printed in a long one.
+    /// Returns a generator with seed `salt` in a quick run, and with a new, printed seed in a soak.
     pub fn random(self, salt: u64) -> keys::Random {
         let seed = match self {
             Self::Quick => salt,
@@ -100,8 +101,8 @@ impl Effort {
     }
 }
 
-/// The largest number of distinct keys that a filter made for `keys` keys may hold before it is full: a
-/// table takes a few keys for others, and a bit array estimates the number of its keys.
+/// Returns the most distinct keys that a filter with capacity `keys` may hold before it is full. A
+/// table takes some keys for others, and a bit array estimates the number of its keys.
 pub fn most_distinct(keys: u64) -> u64 {
     keys + keys / 10 + 20
 }
@@ -112,7 +113,8 @@ pub fn repeats<F: Subject>(times: u64) -> u64 {
     if F::KIND.is_slow_to_build() { times.div_ceil(100) } else { times }
 }
 
-/// Ways to set up a kind: its usual one, and each setting at each of these values that it takes.
+/// Returns the settings to test a kind with: the defaults, and each setting at each of these values
+/// that the kind accepts.
 pub fn variants<S: Shape>() -> Vec<Settings> {
     let values = [1u64, 2, 3, 4, 5, 8, 12, 16, 64, 256, 512, 1024];
     let mut variants = vec![Settings::default()];
@@ -128,7 +130,7 @@ pub fn variants<S: Shape>() -> Vec<Settings> {
     variants
 }
 
-/// Makes the tests of each line of the registry: `tamis::registry!(suite);`
+/// Generates the tests of each line of the registry: `tamis::registry!(suite);`
 #[macro_export]
 macro_rules! suite {
     ($( $id:literal $file:ident $type:ident { $($can:ident)* } $paper:literal; )*) => { $(

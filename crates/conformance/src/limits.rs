@@ -1,4 +1,4 @@
-//! Absurd wishes are refused, and the planner agrees with itself.
+//! Requests out of range are errors, and the planner is consistent.
 
 use tamis::plan::{MAX_BYTES, MAX_KEYS, MIN_FPR, solve};
 use tamis::{Error, Goal, Keyed, Limits, Settings, Shape};
@@ -6,11 +6,12 @@ use tamis::{Error, Goal, Keyed, Limits, Settings, Shape};
 use crate::files::golden;
 use crate::{Subject, variants};
 
-/// Rates that are none.
+/// Values that are not false positive rates.
 pub const NOT_A_RATE: [f64; 10] =
     [0.0, -0.0, 1.0, 2.0, -1.0, 1e-30, 5e-324, f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
 
-/// Each by its own error, from the shape and from the planner.
+/// Checks that each request out of range is refused with its own error, by the shape and by the
+/// planner.
 pub fn absurd_wishes_are_refused<F: Subject>() {
     let plan = |goal| solve::<F::Shape>(goal, &Settings::default());
     for fpr in NOT_A_RATE {
@@ -59,13 +60,13 @@ pub fn absurd_wishes_are_refused<F: Subject>() {
         for value in ["", "x", "-1", "1.5", "0", "18446744073709551615", "99999999999999999999"] {
             let mut settings = Settings::default();
             settings.set(setting.name, value);
-            let error = solve::<F::Shape>(goal, &settings).expect_err("not a value for anything");
+            let error = solve::<F::Shape>(goal, &settings).expect_err("not a valid value");
             assert!(matches!(error, Error::Setting { .. }), "{}={value}: {error}", setting.name);
         }
     }
 }
 
-/// At the ends of what may be asked for there is an answer, whatever the settings.
+/// Checks that requests at the ends of the ranges have an answer, with any settings.
 pub fn extreme_wishes_are_answered<F: Subject>() {
     const RATES: [f64; 2] = [MIN_FPR, 1.0 - f64::EPSILON];
     const BYTES: [u64; 4] = [0, 64, MAX_BYTES, u64::MAX];
@@ -88,7 +89,7 @@ pub fn extreme_wishes_are_answered<F: Subject>() {
     }
 }
 
-/// The shape is what was asked for.
+/// Checks that the shape meets the goal.
 fn answers<F: Subject>(goal: Goal, shape: &F::Shape) {
     let figures = shape.figures();
     let met = match goal {
@@ -102,7 +103,7 @@ fn answers<F: Subject>(goal: Goal, shape: &F::Shape) {
     assert!(met && (0.0..=1.0).contains(&figures.fpr), "{goal:?}: {shape:?}, {figures:?}");
 }
 
-/// Keys and rate give bytes; those bytes take those keys at that rate.
+/// Checks that the bytes planned for a number of keys and a rate hold those keys at that rate.
 pub fn planning_there_and_back_agrees<F: Subject>() {
     let plan = |goal| solve::<F::Shape>(goal, &Settings::default());
     for keys in [100, 1000, 10_000, 1_000_000, 1_000_000_000, 100_000_000_000] {
@@ -121,12 +122,12 @@ pub fn planning_there_and_back_agrees<F: Subject>() {
             assert!(more.keys as f64 >= keys as f64 * 0.999, "{wish:?}: only {} keys", more.keys);
             let sharp = plan(Goal::KeysBytes { keys, bytes }).expect("it fits").figures();
             assert!(sharp.bytes <= bytes && sharp.keys == keys, "{wish:?}: {sharp:?}");
-            assert!(sharp.fpr <= fpr * 1.02, "{wish:?}: a rate of {}", sharp.fpr);
+            assert!(sharp.fpr <= fpr * 1.02, "{wish:?}: an fpr of {}", sharp.fpr);
         }
     }
 }
 
-/// A filter larger than the address space is an error, not the end of the program.
+/// Checks that a filter larger than the address space is an error and does not end the program.
 pub fn what_does_not_fit_in_memory_is_an_error<F: Subject>() {
     let wish = Goal::KeysFpr { keys: MAX_KEYS, fpr: 0.01 };
     let error = match solve::<F::Shape>(wish, &Settings::default()) {
@@ -136,7 +137,8 @@ pub fn what_does_not_fit_in_memory_is_an_error<F: Subject>() {
     assert!(matches!(error, Error::Memory { .. } | Error::Limit { .. }), "{error}");
 }
 
-/// A reader that allows less than the file asks for says so; with just enough it reads.
+/// Checks that a reader whose limit is below the file's size returns an error, and that it reads a
+/// file of exactly the limit.
 pub fn readers_keep_their_limit<F: Subject>() {
     let file = golden(F::KIND);
     let read = |bytes| Keyed::<F>::read_from(&file[..], &Limits { bytes });

@@ -1,4 +1,4 @@
-//! Every key has its value, and keeps it whatever becomes of the others.
+//! Every key has its value, and keeps it when other values change.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ fn hashes(from: u64, count: u64) -> Vec<KeyHash> {
     Form::Integers.hashes(&hasher(), from, count)
 }
 
-/// Values of so many bits, one of them with all bits set.
+/// Returns `count` values of `bits` bits, one of them with all bits set.
 fn values(random: &mut Random, count: u64, bits: u32) -> Vec<u64> {
     (0..count).map(|at| if at == 0 { !0 } else { random.word() } >> (64 - bits)).collect()
 }
@@ -42,7 +42,7 @@ fn try_build<F: Subject + BuildMap>(
 }
 
 fn build<F: Subject + BuildMap>(fpr: f64, entries: &[(KeyHash, u64)]) -> F {
-    try_build(fpr, None, 1, entries).expect("no reason to fail")
+    try_build(fpr, None, 1, entries).expect("the entries are valid")
 }
 
 fn all<F: Map>(filter: &F, entries: &[(KeyHash, u64)], how: &str) {
@@ -57,8 +57,8 @@ fn all<F: Map>(filter: &F, entries: &[(KeyHash, u64)], how: &str) {
     assert_eq!(out[keys.len()..], [None; 3], "answers past the keys are not touched");
 }
 
-/// Of every width, with and without check bits, after building, reading and mapping; on any
-/// number of threads the bytes are the same.
+/// Checks values of every width, with and without check bits, after building, reading and mapping.
+/// The bytes do not depend on the number of threads.
 pub fn every_key_gets_its_value<F: Subject + BuildMap>() {
     let effort = Effort::now();
     let mut random = effort.random(61);
@@ -78,15 +78,18 @@ pub fn every_key_gets_its_value<F: Subject + BuildMap>() {
                     let read = Keyed::<F>::read_from(&written[..], &Limits::default());
                     all(read.expect("what was just written").filter(), &entries, "after reading");
                     let threads: F = try_build(fpr, None, 3, &entries).expect("as on one");
-                    assert!(bytes(&Keyed::new(hasher(), threads)) == written, "threads show");
+                    assert!(
+                        bytes(&Keyed::new(hasher(), threads)) == written,
+                        "the bytes depend on the threads"
+                    );
                 }
             }
         }
     }
 }
 
-/// One key's new value is nobody else's, and sticks through a file; a filter whose values were set
-/// is the one that is built from them.
+/// Checks that setting one key's value leaves the others as they are and lasts through a file, and
+/// that a filter whose values were set equals one that is built from them.
 pub fn updates_disturb_nobody<F: Subject + BuildMap>() {
     let mut random = Effort::now().random(62);
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -104,18 +107,19 @@ pub fn updates_disturb_nobody<F: Subject + BuildMap>() {
         }
         assert_eq!(filter, build(0.01, &new));
         Keyed::new(hasher(), filter).save(&path).expect("room for a file");
-        // A mapped file: the first value that is set copies it, and the file stays as it is.
+        // The first value that is set copies a mapped file, and the file stays as it is.
         let mut opened = Keyed::<F>::open_verified(&path).expect("what was just saved");
         all(opened.filter(), &new, "in a mapped file");
         let other = new[7].1 ^ 1;
         opened.filter_mut().set(new[7].0, other).expect("as wide");
         assert_eq!(opened.filter().get(new[7].0), Some(other));
-        all(Keyed::<F>::open(&path).expect("as before").filter(), &new, "beside a changed copy");
+        all(Keyed::<F>::open(&path).expect("as before").filter(), &new, "after a copy was changed");
         let _ = std::fs::remove_file(&path);
     }
 }
 
-/// Strangers have no value, but for the share that the shape states; nor can they be set.
+/// Checks that a non-member has a value as rarely as the shape states, and that an absent key
+/// cannot be set.
 pub fn strangers_are_absent<F: Subject + BuildMap>() {
     const KEYS: u64 = 1000;
     let effort = Effort::now();
@@ -136,11 +140,11 @@ pub fn strangers_are_absent<F: Subject + BuildMap>() {
             if let Some((stranger, _)) = absent {
                 let before = filter.clone();
                 assert_eq!(filter.set(*stranger, 0).expect("as wide"), None);
-                assert!(filter == before, "a stranger was given a value");
+                assert!(filter == before, "setting an absent key changed the filter");
             }
         }
         stats::check(
-            &format!("{} values for strangers at {fpr}", F::KIND),
+            &format!("{} values for non-members at {fpr}", F::KIND),
             present,
             rounds * KEYS,
             stated,
@@ -148,7 +152,8 @@ pub fn strangers_are_absent<F: Subject + BuildMap>() {
     }
 }
 
-/// Too wide, or two for one key: errors that change nothing. The same twice is once.
+/// Checks that a value that is too wide and two values for one key are errors that change nothing,
+/// and that equal duplicates count once.
 pub fn values_that_cannot_be_are_refused<F: Subject + BuildMap>() {
     let keys = hashes(0, 100);
     let mut entries: Vec<_> = keys.iter().map(|key| (*key, key.lo & 7)).collect();
@@ -159,7 +164,7 @@ pub fn values_that_cannot_be_are_refused<F: Subject + BuildMap>() {
         let error = filter.set(keys[5], value).expect_err("too wide");
         assert!(matches!(error, Error::Value { value, bits: 3 } if value == told), "{error}");
     }
-    assert!(filter == before, "a value that was refused");
+    assert!(filter == before, "a refused value changed the filter");
     let error = try_build::<F>(0.01, Some(2), 1, &entries).expect_err("too wide");
     assert!(matches!(error, Error::Value { value: 4..8, bits: 2 }), "{error}");
 
@@ -176,7 +181,7 @@ pub fn values_that_cannot_be_are_refused<F: Subject + BuildMap>() {
     }
 }
 
-/// Keys that all hash alike, or nearly: as sets of keys they are found, so their values must be.
+/// Checks values of keys whose hashes are equal or nearly equal.
 pub fn degenerate_hashes_have_values<F: Subject + BuildMap>() {
     const KEYS: u64 = 1000;
     let mut random = Random::new(64);
@@ -194,7 +199,7 @@ pub fn degenerate_hashes_have_values<F: Subject + BuildMap>() {
             .map(|(hi, at)| (KeyHash { hi, lo: 0 }, at & 0xff))
             .collect();
         let mut filter: F = build(0.01, &entries);
-        all(&filter, &entries, "though it was built");
+        all(&filter, &entries, "with degenerate hashes");
         let new: Vec<_> = entries.iter().map(|(key, value)| (*key, value ^ 0x55)).collect();
         for (key, value) in &new {
             filter.set(*key, *value).expect("as wide");
@@ -203,7 +208,7 @@ pub fn degenerate_hashes_have_values<F: Subject + BuildMap>() {
     }
 }
 
-/// Any sequence of reads and writes, and of files between, agrees with an exact map.
+/// Checks that any sequence of reads, writes and files agrees with an exact map.
 pub fn random_sets_agree_with_a_map<F: Subject + BuildMap>() {
     let effort = Effort::now();
     let mut random = effort.random(65);

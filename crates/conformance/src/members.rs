@@ -1,4 +1,4 @@
-//! No member is denied, however it is asked for and whatever it hashes to.
+//! No member is denied, by any kind of query and with any hash.
 
 use tamis::plan::solve;
 use tamis::{
@@ -9,7 +9,7 @@ use tamis::{
 use crate::keys::{Form, ORIGINS, extremes};
 use crate::{Effort, Subject, repeats, variants};
 
-/// The shape for `keys` at `fpr`; `None` where the kind cannot reach that rate.
+/// Returns the shape for `keys` at `fpr`, or `None` if the kind cannot reach that rate.
 pub fn shape<F: Subject>(keys: u64, fpr: f64, settings: &Settings) -> Option<F::Shape> {
     match solve(Goal::KeysFpr { keys, fpr }, settings) {
         Ok(shape) => Some(shape),
@@ -18,10 +18,10 @@ pub fn shape<F: Subject>(keys: u64, fpr: f64, settings: &Settings) -> Option<F::
     }
 }
 
-/// The bytes of the file.
+/// Returns the bytes of the file.
 pub fn bytes<F: tamis::Persist>(filter: &Keyed<F>) -> Vec<u8> {
     let mut bytes = Vec::new();
-    filter.write_to(&mut bytes).expect("a vector takes all");
+    filter.write_to(&mut bytes).expect("a vector accepts all bytes");
     bytes
 }
 
@@ -42,7 +42,7 @@ fn never_denied<F: Subject>(
     members: &[KeyHash],
     on_disk: bool,
 ) {
-    let filter = F::build(shape.clone(), members).expect("as many keys as it is for");
+    let filter = F::build(shape.clone(), members).expect("within the capacity");
     all(&filter, members, "after building");
     let filter = Keyed::new(hasher, filter);
     let written = bytes(&filter);
@@ -60,7 +60,7 @@ fn never_denied<F: Subject>(
     }
 }
 
-/// Through single queries and batches, after building, after reading, in a mapped file.
+/// Checks single queries and batches after building, after reading and in a mapped file.
 pub fn no_member_is_denied<F: Subject>() {
     let effort = Effort::now();
     let mut random = effort.random(1);
@@ -81,7 +81,7 @@ pub fn no_member_is_denied<F: Subject>() {
     }
 }
 
-/// The same for each way to set the kind up.
+/// Does the same with every setting.
 pub fn no_member_is_denied_whatever_the_settings<F: Subject>() {
     let effort = Effort::now();
     let mut random = effort.random(2);
@@ -97,7 +97,7 @@ pub fn no_member_is_denied_whatever_the_settings<F: Subject>() {
     }
 }
 
-/// A batch of any length, on a filter in the cache and on one that is not.
+/// Checks batches of any length, on a filter in the cache and on a larger one.
 pub fn batches_answer_as_single_queries_do<F: Subject>() {
     let effort = Effort::now();
     let mut random = effort.random(3);
@@ -112,10 +112,10 @@ pub fn batches_answer_as_single_queries_do<F: Subject>() {
     };
     for settings in variants::<F::Shape>() {
         for keys in [0, 1, 100, effort.times(200_000, 20_000_000)] {
-            // So poor a rate that strangers get in and the answers are mixed.
+            // A high rate, so that the answers for non-members are mixed.
             let Some(shape) = shape::<F>(keys, 0.3, &settings) else { continue };
             let members = Form::Integers.hashes(&hasher, 0, keys);
-            let filter = F::build(shape, &members[..]).expect("as many keys as it is for");
+            let filter = F::build(shape, &members[..]).expect("within the capacity");
             let mixed: Vec<KeyHash> = (0..keys.max(200) * 2)
                 .map(|_| match members.get(random.below(members.len() * 4)) {
                     Some(member) => *member,
@@ -132,8 +132,8 @@ pub fn batches_answer_as_single_queries_do<F: Subject>() {
     }
 }
 
-/// Keys that all hash alike, or nearly, or to the ends of the range: building ends, with the
-/// members in or with an error, and so does asking.
+/// Checks keys whose hashes are equal, nearly equal or at the ends of the range: building ends with
+/// all members or with an error, and queries end.
 pub fn degenerate_hashes_end_and_are_found<F: Subject>() {
     const KEYS: usize = 1000;
     let mut random = crate::keys::Random::new(4);
@@ -160,7 +160,7 @@ pub fn degenerate_hashes_end_and_are_found<F: Subject>() {
     }
 }
 
-/// Equal bytes for 1, 2, 3, 8 and more threads than there is work for.
+/// Checks that any number of threads makes the same bytes.
 pub fn any_number_of_threads_makes_the_same_bytes<F: Subject>() {
     let hasher = KeyHasher::new(HashId::Fast, [5, 6]);
     for keys in [0, 10, 1000, 100_000] {
@@ -168,7 +168,7 @@ pub fn any_number_of_threads_makes_the_same_bytes<F: Subject>() {
         let members = Form::Integers.hashes(&hasher, 0, keys);
         let build = |threads| {
             let filter = build::<F>(threads, shape.clone(), &members);
-            bytes(&Keyed::new(hasher, filter.expect("as many keys as it is for")))
+            bytes(&Keyed::new(hasher, filter.expect("within the capacity")))
         };
         let one = build(1);
         for threads in [0, 2, 3, 8, 100] {
@@ -177,14 +177,14 @@ pub fn any_number_of_threads_makes_the_same_bytes<F: Subject>() {
     }
 }
 
-/// More distinct keys than the shape is for are refused, on any number of threads; a kind that
-/// goes on must go on then, and one of a window has the last.
+/// Checks that more distinct keys than the capacity are refused, on any number of threads. A kind
+/// that overfills or grows accepts them, and a window holds the last keys.
 pub fn more_keys_than_it_is_for_are_refused<F: Subject>() {
     let hasher = KeyHasher::new(HashId::Fast, [7, 8]);
     let goes_on = F::KIND.can(Capability::Overfill) || F::KIND.can(Capability::Grow);
     for keys in [0u64, 1, 1000, 50_000] {
         let shape = shape::<F>(keys, 1e-3, &Settings::default()).expect("0.1 % is within reach");
-        // A table may take a few keys for ones that it has; a bit array estimates its keys.
+        // A table may take a few keys for others that it holds. A bit array estimates its keys.
         let most = match F::KIND.can(Capability::SetOps) {
             true => crate::most_distinct(keys),
             false => keys + keys / 100,
@@ -193,7 +193,7 @@ pub fn more_keys_than_it_is_for_are_refused<F: Subject>() {
         for threads in [1, 3] {
             match build::<F>(threads, shape.clone(), &members) {
                 Ok(filter) if goes_on => {
-                    all(&filter, &members, "past the keys it is for");
+                    all(&filter, &members, "beyond the capacity");
                 }
                 Ok(filter) if F::KIND.can(Capability::Window) => {
                     all(&filter, &members[members.len() - keys as usize..], "of the last keys");
@@ -207,7 +207,7 @@ pub fn more_keys_than_it_is_for_are_refused<F: Subject>() {
     }
 }
 
-/// Builds on this many threads.
+/// Builds on `threads` threads.
 fn build<F: Subject>(threads: usize, shape: F::Shape, keys: &[KeyHash]) -> Result<F, Error> {
     F::build_with(&BuildOptions::new().threads(threads), given(shape), keys)
 }

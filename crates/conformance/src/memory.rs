@@ -1,4 +1,4 @@
-//! Bytes in memory are the bytes of a file, however they come in and go out.
+//! Bytes in memory are the bytes of a file, through every reader and writer.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use tamis::{AnyFilter, ChunkReader, Keyed, Limits, peek};
 use crate::Subject;
 use crate::files::golden;
 
-/// A buffer whose bytes begin one byte after an aligned address, or at one.
+/// A buffer whose bytes begin at an offset from an aligned address.
 struct Buffer {
     words: Vec<u64>,
     bytes: std::ops::Range<usize>,
@@ -30,7 +30,8 @@ impl AsRef<[u8]> for Buffer {
     }
 }
 
-/// Written whole, in chunks of any size, to a buffer, aligned or not, and read back: the same bytes.
+/// Checks that a filter written whole, in chunks of any size, or to a buffer, aligned or not, and
+/// read again has the same bytes.
 pub fn bytes_come_and_go<F: Subject>() {
     let file = golden(F::KIND);
     let typed = Keyed::<F>::from_bytes(&file).expect("a golden file");
@@ -60,7 +61,7 @@ pub fn bytes_come_and_go<F: Subject>() {
     }
 }
 
-/// Truncated, longer and hostile buffers are errors through every entry.
+/// Checks that truncated, longer and damaged buffers are errors through every reader.
 pub fn damaged_bytes_are_errors<F: Subject>() {
     let file = golden(F::KIND);
     for len in 0..file.len() {
@@ -82,8 +83,8 @@ pub fn damaged_bytes_are_errors<F: Subject>() {
     }
 }
 
-/// A clone, fallible or not, and a copy of a mapped filter are equal to it, and a change to one does not
-/// show in the other.
+/// Checks that a clone, fallible or not, and a copy of a mapped filter equal the original, and that
+/// changing one leaves the other as it is.
 pub fn copies_are_apart<F: Subject>() {
     let file = golden(F::KIND);
     let owned = Keyed::<F>::from_bytes(&file).expect("a golden file");

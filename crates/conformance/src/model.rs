@@ -1,9 +1,8 @@
-//! Any sequence of operations, on two filters and on the truth.
+//! Random sequences of operations on two filters and on two exact multisets.
 //!
-//! Two filters of one shape and one seed live beside two exact multisets. Each operation is done
-//! to both, and wherever they could disagree they are compared. A kind that cannot do something
-//! must say so and stay as it is. The random tests, the shrinking ones and the fuzzer all drive
-//! this one machine.
+//! Both filters have one shape and one seed. Each operation is done to the filter and to its
+//! multiset, and the two are compared. A kind without a capability must return the error that names
+//! it and stay unchanged. The random tests, the shrinking tests and the fuzzer all use this model.
 
 use tamis::{
     AnyFilter, BuildOptions, Capability, Error, Filter, HashId, Key, KeyHash, KeyHasher, Keyed,
@@ -16,24 +15,24 @@ use crate::oracle::Oracle;
 /// One operation, on the first or the second filter.
 #[derive(Clone, Copy, Debug)]
 pub enum Op {
-    /// Puts the key in.
+    /// Inserts the key.
     Insert(u64),
-    /// Takes the key out, if it is in.
+    /// Removes the key, if it is a member.
     Remove(u64),
-    /// Asks for the key.
+    /// Looks the key up.
     Ask(u64),
-    /// Takes in the other filter.
+    /// Merges the other filter into this one.
     Merge,
-    /// Keeps what the other filter has too.
+    /// Intersects this filter with the other.
     Intersect,
-    /// Through a file and back.
+    /// Writes the filter to a file and reads it.
     Reread,
-    /// Begins anew.
+    /// Replaces the filter by an empty one.
     Clear,
 }
 
 impl Op {
-    /// Every pair of numbers is an operation, most of them the common ones.
+    /// Maps any pair of numbers to a filter and an operation, mostly the common ones.
     pub fn from_numbers(what: u8, key: u16) -> (usize, Self) {
         let key = u64::from(key);
         let op = match what >> 1 {
@@ -53,11 +52,11 @@ impl Op {
 struct Side {
     filter: AnyFilter,
     truth: Oracle,
-    /// The most keys that the filter may count.
+    /// Upper bound of the filter's length.
     used: u64,
 }
 
-/// Two filters and their truths.
+/// Two filters and their exact multisets.
 #[derive(Clone, Debug)]
 pub struct Model {
     kind: Kind,
@@ -65,12 +64,12 @@ pub struct Model {
     capacity: u64,
     empty: AnyFilter,
     sides: [Side; 2],
-    /// Keys are taken modulo this, so that they meet again.
+    /// Keys are taken modulo this number, so that they repeat.
     universe: u64,
 }
 
 impl Model {
-    /// Two empty filters; `None` where the kind has no such shape.
+    /// Creates two empty filters, or returns `None` if the kind has no such shape.
     pub fn new(
         kind: Kind,
         keys: u64,
@@ -101,7 +100,7 @@ impl Model {
         (key % self.universe).hash_with(&self.hasher)
     }
 
-    /// Does one operation and compares.
+    /// Does one operation and compares the results.
     pub fn step(&mut self, (side, op): (usize, Op)) {
         match op {
             Op::Insert(key) => self.insert(side, key % self.universe),
@@ -117,14 +116,14 @@ impl Model {
         }
         let side = &self.sides[side];
         let len = side.filter.len();
-        assert!(len <= side.used, "{op:?}: it counts {len} keys and was given {}", side.used);
+        assert!(len <= side.used, "{op:?}: the filter counts {len} keys of {}", side.used);
         assert_eq!(side.filter.is_empty(), len == 0);
     }
 
     fn insert(&mut self, side: usize, key: u64) {
         let hash = self.hash(key);
         let Side { filter, truth, used } = &mut self.sides[side];
-        // A copy only where it may be needed: it costs as much as the filter is large.
+        // Copied only where it may be needed: a copy takes time in proportion to the filter.
         let near_full = filter.len() >= self.capacity;
         let before = (near_full || !self.kind.can(Capability::Insert)).then(|| filter.clone());
         let known = filter.contains(hash);
@@ -143,13 +142,13 @@ impl Model {
             Err(Error::Full { inserted }) => {
                 assert_eq!(inserted, 0);
                 let keys = self.capacity;
-                // Where copies take a slot each, and few slots will do, they may run out early.
+                // Where each copy takes a slot and a key has few slots, they may run out early.
                 let copies = self.kind.can(Capability::Remove)
                     && (!self.kind.can(Capability::Count) || self.kind.bounds_copies())
                     && truth.has_copies();
                 assert!(copies || *used >= keys, "full with {used} of {keys} keys");
                 let same = before.as_ref().is_none_or(|before| before == filter);
-                assert!(same, "changed, though it said it was full");
+                assert!(same, "a refused insertion changed the filter");
             }
             Err(error) => self.refused(side, error, Capability::Insert, before),
         }
@@ -165,7 +164,7 @@ impl Model {
         let before = (!self.kind.can(Capability::Remove)).then(|| filter.clone());
         match filter.remove(hash) {
             Ok(removed) => {
-                assert!(removed, "a member was said to be surely not in");
+                assert!(removed, "removing a member found nothing");
                 truth.remove(key);
                 *used -= 1;
             }
@@ -185,7 +184,7 @@ impl Model {
             }
             Err(Error::Capacity { capacity: keys }) => {
                 assert!(*used + other.used > keys, "no room for {} and {used}", other.used);
-                assert_eq!(Some(&*filter), before.as_ref(), "changed, though it did not merge");
+                assert_eq!(Some(&*filter), before.as_ref(), "a refused merge changed the filter");
             }
             Err(error) => self.refused(side, error, Capability::Merge, before),
         }
@@ -210,9 +209,10 @@ impl Model {
         let filter = Keyed::new(self.hasher, self.sides[side].filter.clone());
         let written = bytes(&filter);
         let read = Keyed::<AnyFilter>::read_from(&written[..], &Limits::default());
-        let read = read.unwrap_or_else(|error| panic!("what was written is refused: {error}"));
+        let read =
+            read.unwrap_or_else(|error| panic!("cannot read what was just written: {error}"));
         assert_eq!(read, filter);
-        assert!(bytes(&read) == written, "other bytes the second time");
+        assert!(bytes(&read) == written, "writing it again gives other bytes");
         self.sides[side].filter = read.into_parts().1;
         self.compare_all(side);
     }
@@ -221,22 +221,26 @@ impl Model {
         let unsupported =
             matches!(error, Error::Unsupported { capability, .. } if capability == what);
         assert!(unsupported && !self.kind.can(what), "{what}: {error}");
-        assert_eq!(Some(&self.sides[side].filter), before.as_ref(), "changed by what it cannot do");
+        assert_eq!(
+            Some(&self.sides[side].filter),
+            before.as_ref(),
+            "an unsupported operation changed the filter"
+        );
     }
 
     fn compare(&self, side: usize, key: u64) {
         let Side { filter, truth, .. } = &self.sides[side];
         let (hash, count) = (self.hash(key), truth.count(key));
         let yes = filter.contains(hash);
-        assert!(yes || count == 0, "key {key}, {count} times in, is denied");
+        assert!(yes || count == 0, "key {key}, inserted {count} times, is denied");
         if self.kind.can(Capability::Count) {
             let told = filter.count(hash).expect("a kind that counts");
-            assert!(told >= count, "key {key} is in {count} times, not {told}");
-            assert_eq!(told > 0, yes, "key {key}: {told} times in, and contained: {yes}");
+            assert!(told >= count, "key {key} was inserted {count} times, not {told}");
+            assert_eq!(told > 0, yes, "key {key}: count {told}, but contained: {yes}");
         }
     }
 
-    /// Compares every member, one by one and in a batch.
+    /// Compares every member, in single queries and in a batch.
     pub fn compare_all(&self, side: usize) {
         let Side { filter, truth, .. } = &self.sides[side];
         truth.iter().for_each(|(key, _)| self.compare(side, key));

@@ -1,4 +1,4 @@
-//! What each capability promises.
+//! Tests of each capability.
 
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
 use tamis::{
@@ -19,10 +19,10 @@ fn hashes(from: u64, count: u64) -> Vec<KeyHash> {
 
 fn build<F: Subject>(keys: u64, fpr: f64, members: &[KeyHash]) -> F {
     let shape = shape::<F>(keys, fpr, &Settings::default()).expect("within reach");
-    F::build(shape, members).expect("no more keys than it is for")
+    F::build(shape, members).expect("within the capacity")
 }
 
-/// Long sequences, on filters of one key and of thousands, for each way to set the kind up.
+/// Does long sequences on filters of 1 to 20000 keys with every setting.
 pub fn random_operations_agree_with_the_oracle<F: Subject>() {
     let effort = Effort::now();
     let mut random = effort.random(23);
@@ -34,7 +34,7 @@ pub fn random_operations_agree_with_the_oracle<F: Subject>() {
             let Some(mut model) = Model::new(F::KIND, keys, fpr, settings, random.seed()) else {
                 continue;
             };
-            // Rare operations cost as much as the filter is large: as rare as that.
+            // The rare operations take time in proportion to the filter.
             let rare = (keys / 16).max(1) as usize;
             for _ in 0..steps {
                 let common = random.below(rare) > 0;
@@ -47,7 +47,7 @@ pub fn random_operations_agree_with_the_oracle<F: Subject>() {
     }
 }
 
-/// Short sequences that are made shorter until they show a fault as plainly as can be.
+/// Does short sequences, which a failure shrinks further.
 pub fn short_random_operations_agree_with_the_oracle<F: Subject>() {
     use proptest::prelude::*;
     let effort = Effort::now();
@@ -79,12 +79,12 @@ pub fn short_random_operations_agree_with_the_oracle<F: Subject>() {
         let steps: Vec<_> = steps.iter().map(|(what, key)| Op::from_numbers(*what, *key)).collect();
         panic!("{keys} keys, {:?}, seed {seed:?}, {steps:?}: {reason}", variants[variant]);
     }
-    outcome.expect("no reason to give up");
+    outcome.expect("the runner does not give up");
 }
 
-/// Thousands of refused insertions, and not a bit has moved; the first of them looked at closely,
-/// since what it spoils the next may not show. For a kind that goes on see
-/// [`copies_end_in_full_or_are_taken`].
+/// Checks that thousands of refused insertions change no bit. The first is checked on its own,
+/// since later ones may hide a change that it made. [`copies_end_in_full_or_are_taken`] covers
+/// kinds that overfill.
 pub fn full_leaves_every_bit_as_it_was<F: Subject + Insert>() {
     if F::KIND.can(Capability::Overfill) || F::KIND.can(Capability::Grow) {
         return;
@@ -96,9 +96,9 @@ pub fn full_leaves_every_bit_as_it_was<F: Subject + Insert>() {
     for keys in [0, 1, 10, 300] {
         let mut full = build::<F>(keys, 0.01, &[]);
         let mut before = full.clone();
-        // Those that a table takes for ones it has do not fill it: go on until it says so.
+        // Keys that a table takes for others do not fill it, so insert until it is full.
         for given in 0.. {
-            assert!(given <= crate::most_distinct(keys), "{keys} keys are never enough");
+            assert!(given <= crate::most_distinct(keys), "a filter for {keys} keys is never full");
             if full.insert(random.hash()).is_err() {
                 break;
             }
@@ -119,7 +119,7 @@ pub fn full_leaves_every_bit_as_it_was<F: Subject + Insert>() {
     }
 }
 
-/// One by one, in batches, or at once: the same filter.
+/// Checks that inserting keys one by one, in batches or all at once gives the same filter.
 pub fn inserting_is_building<F: Subject + Insert>() {
     let members = hashes(0, 3000);
     let built = build::<F>(3000, 0.01, &members);
@@ -131,20 +131,20 @@ pub fn inserting_is_building<F: Subject + Insert>() {
     if F::KIND.can(Capability::Overfill) || F::KIND.can(Capability::Grow) {
         return;
     }
-    // Those before the first that does not fit are in.
+    // The keys before the first that does not fit are members.
     let mut short = build::<F>(1000, 0.01, &[]);
     let Err(Full { inserted, .. }) = short.insert_batch(&members) else { panic!("never full") };
     assert!(
         (1000..=crate::most_distinct(1000)).contains(&inserted),
-        "{inserted} keys inserted, made for 1000"
+        "{inserted} keys inserted at a capacity of 1000"
     );
     assert!(members[..inserted as usize].iter().all(|key| short.contains(*key)));
     let mut again = build::<F>(1000, 0.01, &members[..inserted as usize]);
     assert!(again == short && again.insert(members[inserted as usize]).is_err(), "{inserted}");
 }
 
-/// Up to four times the keys it is for no member is denied, and the rate is the one that its shape
-/// states for what it holds.
+/// Checks that up to twice the capacity no member is denied, and the rate is the one that the shape
+/// states for the number of keys.
 pub fn past_its_keys_it_goes_on<F: Subject + Overfill>() {
     const KEYS: u64 = 2000;
     let effort = Effort::now();
@@ -157,51 +157,55 @@ pub fn past_its_keys_it_goes_on<F: Subject + Overfill>() {
             let hasher = KeyHasher::new(HashId::Fast, random.seed());
             let members = Form::Integers.hashes(&hasher, 0, count);
             let mut filter = F::build(shape.clone(), &members[..KEYS as usize]).expect("room");
-            filter.insert_batch(&members[KEYS as usize..]).expect("it goes on");
+            filter.insert_batch(&members[KEYS as usize..]).expect("it overfills");
             assert!(members.iter().all(|key| filter.contains(*key)), "a member is denied");
             let strangers = Form::Integers.hashes(&hasher, count, KEYS);
             yeses += strangers.iter().filter(|key| filter.contains(**key)).count() as u64;
             stated += shape.fpr_at(filter.len()) / seeds as f64;
         }
-        let what = format!("{} with {times} halves of its keys", F::KIND);
+        let what = format!("{} with {times} halves of its capacity", F::KIND);
         stats::check(&what, yeses, seeds * KEYS, stated);
     }
 }
 
-/// One key again and again: it is taken, or the filter says that it is full and stays as it was.
+/// Checks that inserting one key again and again succeeds, or fails and leaves the filter
+/// unchanged.
 pub fn copies_end_in_full_or_are_taken<F: Subject + Overfill>() {
     let members = hashes(0, 1000);
     let mut filter = build::<F>(1000, 0.01, &members);
     for copy in 0..Effort::now().times(100_000, 1_000_000) {
         let before = (copy % 100 == 0).then(|| filter.clone());
         if filter.insert(members[7]).is_err() {
-            assert!(before.is_none_or(|before| before == filter), "full, and changed");
+            assert!(
+                before.is_none_or(|before| before == filter),
+                "a refused insertion changed the filter"
+            );
         }
     }
     assert!(members.iter().all(|key| filter.contains(*key)), "a member is denied");
 }
 
-/// Members stay while others go; when all have gone, nearly nothing is left.
+/// Checks that members stay while others are removed, and that hardly any key is left when all are.
 pub fn what_is_removed_is_gone<F: Subject + Remove>() {
     let members = hashes(0, 10_000);
     let mut filter = build::<F>(10_000, 0.01, &members);
     let (gone, kept) = members.split_at(5000);
     assert!(gone.iter().all(|key| filter.remove(*key)));
-    assert!(kept.iter().all(|key| filter.contains(*key)), "a member went with another");
+    assert!(kept.iter().all(|key| filter.contains(*key)), "removing a key removed another");
     assert_eq!(filter.len(), 5000);
     let ghosts = gone.iter().filter(|key| filter.contains(**key)).count();
-    assert!(ghosts < 200, "{ghosts} of 5000 that were removed are still seen");
+    assert!(ghosts < 200, "{ghosts} of 5000 removed keys are still found");
     assert!(kept.iter().all(|key| filter.remove(*key)));
     let ghosts = members.iter().filter(|key| filter.contains(**key)).count();
-    assert!(ghosts < 10 && filter.is_empty(), "{ghosts} of 10000 that were removed are still seen");
-    // Room for as many again.
+    assert!(ghosts < 10 && filter.is_empty(), "{ghosts} of 10000 removed keys are still found");
+    // There is room for all of them again.
     assert!(filter.insert_batch(&members).is_ok() && members.iter().all(|k| filter.contains(*k)));
 }
 
-/// From one to far past what can be told.
+/// Checks counts from 1 to far beyond the limit: none is too low.
 pub fn counts_are_never_under<F: Subject + Count + Insert>() {
     let mut random = Effort::now().random(26);
-    // Two buckets of four take 8 copies of a key, fewer if other keys share the buckets.
+    // Two buckets of 4 slots hold 8 copies of a key, and fewer if other keys are in the buckets.
     let copies = if F::KIND.bounds_copies() { 3 } else { 40u64 };
     for keys in [1u64, 10, 100] {
         let mut filter = build::<F>(keys * 40, 0.01, &[]);
@@ -213,17 +217,18 @@ pub fn counts_are_never_under<F: Subject + Count + Insert>() {
             for key in &members {
                 filter.insert(*key).expect("room");
                 let told = filter.count(*key);
-                assert!(told >= times, "{told} where it is {times}");
+                assert!(told >= times, "a count of {told} after {times} insertions");
                 assert!(told == u64::MAX || told <= limit, "{told} past the limit {limit}");
                 exact += u64::from(told == times.min(limit));
             }
         }
         let told = exact as f64 / (keys * copies.min(limit)) as f64;
-        assert!(told > 0.5, "only {told} of the counts that can be told are right");
+        assert!(told > 0.5, "only a fraction of {told} of the counts up to the limit are exact");
     }
 }
 
-/// Also in a filter of its own shape only, and with room for both only.
+/// Checks the members and the rate of a merged filter, and that merging an empty filter changes
+/// nothing.
 pub fn a_merged_filter_has_the_members_of_both<F: Subject + Merge>() {
     let (a, b) = (hashes(0, 600), hashes(400, 600));
     let mut merged = build::<F>(1200, 0.01, &a);
@@ -232,14 +237,15 @@ pub fn a_merged_filter_has_the_members_of_both<F: Subject + Merge>() {
     assert!(merged.len() >= 1000 - 20 && merged.len() <= 1200, "{} keys", merged.len());
     let strangers = hashes(1 << 40, 10_000);
     let yeses = strangers.iter().filter(|key| merged.contains(**key)).count();
-    assert!(yeses < 300, "{yeses} of 10000 strangers got into a union at 1 %");
+    assert!(yeses < 300, "{yeses} false positives of 10000 in a union at 1 %");
     let nothing = build::<F>(1200, 0.01, &[]);
     let before = merged.clone();
     merged.merge(&nothing).expect("room for nothing");
     assert_eq!(merged, before);
 }
 
-/// Another shape, and more keys than there is room for, are errors that change nothing.
+/// Checks that merging another shape, or more keys than the capacity, is an error that changes
+/// nothing.
 pub fn unlike_filters_do_not_merge<F: Subject + Merge>() {
     let mut filter = build::<F>(1000, 0.01, &hashes(0, 600));
     let before = filter.clone();
@@ -254,7 +260,7 @@ pub fn unlike_filters_do_not_merge<F: Subject + Merge>() {
     assert!(matches!(one.merge(&two), Err(Error::Mismatch { what: "hash or seed" })));
 }
 
-/// Bit for bit.
+/// Checks that a merged filter equals one that is built from all keys.
 pub fn merging_is_building_the_union<F: Subject + SetOps>() {
     let (a, b) = (hashes(0, 700), hashes(300, 800));
     let mut merged = build::<F>(1500, 0.01, &a);
@@ -262,7 +268,7 @@ pub fn merging_is_building_the_union<F: Subject + SetOps>() {
     assert_eq!(merged, build::<F>(1500, 0.01, &[a, b].concat()));
 }
 
-/// And lets in about as few strangers as the sparser of both; it can be saved like any other.
+/// Checks that an intersection has the common members and few others, and that it can be saved.
 pub fn an_intersection_keeps_common_members<F: Subject + SetOps>() {
     let (a, b) = (hashes(0, 3000), hashes(2000, 3000));
     let mut common = build::<F>(3000, 0.01, &a);
@@ -270,7 +276,7 @@ pub fn an_intersection_keeps_common_members<F: Subject + SetOps>() {
     assert!(hashes(2000, 1000).iter().all(|key| common.contains(*key)));
     let strangers = [hashes(0, 2000), hashes(3000, 2000), hashes(1 << 40, 6000)].concat();
     let yeses = strangers.iter().filter(|key| common.contains(**key)).count();
-    assert!(yeses < 400, "{yeses} of 10000 that are not in both");
+    assert!(yeses < 400, "{yeses} of 10000 keys that are not in both filters");
     let keyed = Keyed::new(KeyHasher::new(HashId::Fast, HASHER), common);
     let read = Keyed::<F>::read_from(&bytes(&keyed)[..], &tamis::Limits::default());
     assert_eq!(read.expect("an intersection is a filter"), keyed);
@@ -278,7 +284,7 @@ pub fn an_intersection_keeps_common_members<F: Subject + SetOps>() {
     assert!(keyed.into_parts().1.intersect(&other).is_err());
 }
 
-/// To a few percent, from nearly empty to full; 0 for none; duplicates count once.
+/// Checks that the estimate is within a few percent, is 0 for no keys, and counts duplicates once.
 pub fn cardinality_is_estimated<F: Subject + SetOps>() {
     let members = hashes(0, 20_000);
     assert_eq!(build::<F>(20_000, 0.01, &[]).cardinality(), 0.0);
@@ -290,7 +296,8 @@ pub fn cardinality_is_estimated<F: Subject + SetOps>() {
     }
 }
 
-/// 1 for the same, near 0 for nothing in common, in between for half, the same both ways.
+/// Checks that the similarity is 1 for equal sets, near 0 for disjoint ones, in between for half,
+/// and symmetric.
 pub fn similarity_tells_like_from_unlike<F: Subject + SetOps>() {
     let make = |from| build::<F>(20_000, 0.01, &hashes(from, 1000));
     let (a, half, none) = (make(0), make(500), make(1000));
@@ -304,8 +311,8 @@ pub fn similarity_tells_like_from_unlike<F: Subject + SetOps>() {
     assert!(a.similarity(&build::<F>(30_000, 0.01, &[])).is_err());
 }
 
-/// A bit array judges its capacity by the distinct keys: duplicates never fill it, and filters of the same
-/// keys merge.
+/// Checks that duplicates never fill a bit array, which compares the distinct keys with its
+/// capacity, and that filters of the same keys merge.
 pub fn duplicates_never_fill_it<F: Subject + SetOps + Insert>() {
     let members = hashes(0, 1000);
     let mut filter = build::<F>(1000, 0.01, &members);
@@ -316,12 +323,12 @@ pub fn duplicates_never_fill_it<F: Subject + SetOps + Insert>() {
     }
     filter.insert_batch(&members.repeat(20)).expect("duplicates");
     assert!(filter.len() <= crate::most_distinct(1000), "{} keys", filter.len());
-    // In any order: half of the insertions before the limit are duplicates.
+    // Half of the insertions before the limit are duplicates.
     let mut mixed = build::<F>(1000, 0.01, &[]);
     let mut random = crate::keys::Random::new(47);
     for key in &members {
-        mixed.insert(*key).expect("a key that it is made for");
-        mixed.insert(members[random.below(members.len())]).expect("a key that it is made for");
+        mixed.insert(*key).expect("within the capacity");
+        mixed.insert(members[random.below(members.len())]).expect("within the capacity");
     }
     assert!(members.iter().all(|key| mixed.contains(*key) && filter.contains(*key)));
     let (mut some, same) =

@@ -105,7 +105,7 @@ mod tests {
 
     use super::*;
 
-    /// Runs the check on made-up files, and returns its message if it panics.
+    /// Runs the check on generated files, and returns its message if it panics.
     fn violations(files: &[(&str, &str)], order: &[&str]) -> Option<String> {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in files {

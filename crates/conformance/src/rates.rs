@@ -1,11 +1,11 @@
-//! Strangers get in as often as the shape states: not more, and not less.
+//! The false positive rate is the one that the shape states, no more and no less.
 //!
-//! One filter has a rate of its own, a little off the average over all seeds, so the answers of
-//! one filter are not binomial around what its shape states. Pooled over `s` filters with `q`
-//! probes each, the variance is that of a binomial times `1 + q v / p`, with `v` the variance of
-//! the rate from filter to filter. For a Bloom filter of `m` bits `v` is about `k^2 p^2 / 12 m`:
-//! with `q` no larger than the number of keys the excess is a percent or two, and the binomial
-//! bounds mean what they say. So: many seeds, few probes each.
+//! Each filter has a rate of its own, slightly off the average over all seeds, so its answers are
+//! not binomial around the stated rate. Pooled over `s` filters with `q` probes each, the variance
+//! is that of a binomial times `1 + q v / p`, where `v` is the variance of the rate between
+//! filters. For a Bloom filter of `m` bits, `v` is about `k^2 p^2 / 12 m`: with `q` at most the
+//! number of keys, the excess is 1 or 2 %, and the binomial bounds are valid. The tests therefore
+//! use many seeds with few probes each.
 
 use tamis::Shape;
 use tamis::{Capability, HashId, KeyHasher, Settings};
@@ -14,15 +14,15 @@ use crate::keys::{Form, Random};
 use crate::members::shape;
 use crate::{Effort, Subject, repeats, stats, variants};
 
-/// What the filters of many seeds said to strangers.
+/// Answers of the filters of many seeds to non-members.
 struct Answers {
     asked: u64,
     yeses: u64,
-    /// The rate that they stated, each for the keys that it counts.
+    /// Mean of the stated rates, each for the filter's number of keys.
     stated: f64,
 }
 
-/// `probes` strangers asked of each of `seeds` filters with `keys` keys.
+/// Looks `probes` non-members up in each of `seeds` filters with `keys` keys.
 fn ask<F: Subject>(
     random: &mut Random,
     shape: &F::Shape,
@@ -32,12 +32,13 @@ fn ask<F: Subject>(
 ) -> Answers {
     let mut out = vec![false; probes as usize];
     let mut answers = Answers { asked: seeds * probes, yeses: 0, stated: 0.0 };
-    // Bit kinds count every key and all state the same; a table counts what it can tell apart.
+    // A bit array counts every key, so all state the same rate; a table counts the keys that it can
+    // distinguish.
     let mut known = (u64::MAX, 0.0);
     for _ in 0..seeds {
         let hasher = KeyHasher::new(HashId::Fast, random.seed());
         let members = Form::Integers.hashes(&hasher, 0, keys);
-        let filter = F::build(shape.clone(), &members[..]).expect("no more than it is for");
+        let filter = F::build(shape.clone(), &members[..]).expect("within the capacity");
         if known.0 != filter.len() {
             known = (filter.len(), shape.fpr_at(filter.len()));
         }
@@ -73,7 +74,7 @@ fn as_stated<F: Subject>(
     for rate in [expected, answers.stated] {
         stats::check(&what, answers.yeses, answers.asked, rate);
         let expected = rate * answers.asked as f64;
-        // Enough to tell 2 %: six standard deviations are less.
+        // Enough to resolve 2 %, which is more than 6 standard deviations.
         if expected > 100_000.0 {
             let off = answers.yeses as f64 / expected - 1.0;
             assert!(off.abs() < 0.02, "{what}: {:+.2} % off", off * 100.0);
@@ -81,7 +82,7 @@ fn as_stated<F: Subject>(
     }
 }
 
-/// At capacity, at rates from 30 % to 2^-16.
+/// Checks the rate at capacity, from 30 % to 2^-16.
 pub fn strangers_get_in_as_often_as_stated<F: Subject>() {
     let effort = Effort::now();
     let mut random = effort.random(11);
@@ -102,7 +103,7 @@ pub fn strangers_get_in_as_often_as_stated<F: Subject>() {
     );
 }
 
-/// Where the table is a few cache lines and approximations for large ones fail.
+/// Checks the rate of filters of a few cache lines, where approximations for large ones fail.
 pub fn strangers_get_in_as_often_as_stated_in_small_filters<F: Subject>() {
     let effort = Effort::now();
     let mut random = effort.random(12);
@@ -114,7 +115,7 @@ pub fn strangers_get_in_as_often_as_stated_in_small_filters<F: Subject>() {
     }
 }
 
-/// The rate that a half-filled filter is said to have.
+/// Checks the rate that the shape states at half load.
 pub fn strangers_get_in_as_often_as_stated_at_half_load<F: Subject>() {
     let effort = Effort::now();
     let mut random = effort.random(13);
@@ -127,7 +128,7 @@ pub fn strangers_get_in_as_often_as_stated_at_half_load<F: Subject>() {
     }
 }
 
-/// The same for each way to set the kind up.
+/// Checks the rate with every setting.
 pub fn strangers_get_in_as_often_as_stated_whatever_the_settings<F: Subject>() {
     let effort = Effort::now();
     let mut random = effort.random(14);
@@ -137,7 +138,7 @@ pub fn strangers_get_in_as_often_as_stated_whatever_the_settings<F: Subject>() {
     }
 }
 
-/// A filter made under one seed takes the same keys, hashed under a related one, for strangers.
+/// Checks that keys hashed with a related seed are non-members of a filter.
 pub fn another_seed_makes_members_strangers<F: Subject>() {
     const KEYS: u64 = 200;
     let effort = Effort::now();
@@ -149,7 +150,7 @@ pub fn another_seed_makes_members_strangers<F: Subject>() {
         for pair in 0..pairs {
             let [a, b] = related_seeds(&mut random, pair);
             let members = form.hashes(&KeyHasher::new(id, a), 0, KEYS);
-            let filter = F::build(shape.clone(), &members[..]).expect("as many keys as it is for");
+            let filter = F::build(shape.clone(), &members[..]).expect("within the capacity");
             let others = form.hashes(&KeyHasher::new(id, b), 0, KEYS);
             yeses += others.iter().filter(|key| filter.contains(**key)).count() as u64;
         }
@@ -158,9 +159,9 @@ pub fn another_seed_makes_members_strangers<F: Subject>() {
     }
 }
 
-/// Two seeds that differ as little as two seeds can: a bit, a step, their order.
+/// Returns two seeds that differ by a bit, by 1, or in their order.
 pub fn related_seeds(random: &mut Random, pair: u64) -> [[u64; 2]; 2] {
-    // Small numbers are what people give by hand.
+    // Small numbers are typical of seeds that users choose.
     let [x, y] = if pair.is_multiple_of(2) { random.seed() } else { [pair, pair + 1] };
     let bit = 1 << random.below(64);
     let other = match pair / 2 % 6 {

@@ -1,4 +1,4 @@
-//! What a static kind promises: the keys are a set, and how they came does not show.
+//! A static kind represents a set of keys, whatever their order and number of copies.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,8 +11,8 @@ use crate::keys::{Form, Random};
 use crate::members::bytes;
 use crate::{Effort, Subject, repeats, variants};
 
-/// Whatever order they come in and however often, on any number of threads; and the shape is made
-/// for how many they are.
+/// Checks that the bytes do not depend on order, copies or threads, and that the shape is made for
+/// the number of distinct keys.
 pub fn order_and_copies_do_not_show<F: Subject + Static>() {
     let effort = Effort::now();
     let mut random = Random::new(61);
@@ -43,7 +43,7 @@ pub fn order_and_copies_do_not_show<F: Subject + Static>() {
     }
 }
 
-/// Room that is not used costs no answer.
+/// Checks that no member is denied in a filter with spare capacity.
 pub fn fewer_keys_than_it_is_for_are_fine<F: Subject + Static>() {
     let mut random = Random::new(62);
     for settings in variants::<F::Shape>() {
@@ -61,7 +61,7 @@ pub fn fewer_keys_than_it_is_for_are_fine<F: Subject + Static>() {
     }
 }
 
-/// Whoever watches sees the number of placed keys grow to all of them.
+/// Checks that the progress callback sees the number of placed keys grow to all of them.
 pub fn progress_ends_with_all_keys<F: Subject + Static>() {
     const KEYS: u64 = 50_000;
     let hasher = KeyHasher::new(HashId::Fast, [63, 64]);
@@ -70,7 +70,10 @@ pub fn progress_ends_with_all_keys<F: Subject + Static>() {
         let placed = AtomicU64::new(0);
         let watcher = |now: &Progress| {
             assert_eq!(now.keys, KEYS);
-            assert!(placed.swap(now.placed, Ordering::Relaxed) <= now.placed, "it went back");
+            assert!(
+                placed.swap(now.placed, Ordering::Relaxed) <= now.placed,
+                "the number of placed keys shrank"
+            );
         };
         let means = BuildOptions::new().threads(threads).on_progress(&watcher);
         let fit = |keys| solve(Goal::KeysFpr { keys, fpr: 0.01 }, &Settings::default());
@@ -79,7 +82,8 @@ pub fn progress_ends_with_all_keys<F: Subject + Static>() {
     }
 }
 
-/// Numbers of keys at which others fail: few, and about where a segment doubles.
+/// Checks numbers of keys at which constructions tend to fail: few keys, and those around which the
+/// segment length doubles.
 pub fn any_number_of_keys_is_placed<F: Subject + Static>() {
     let effort = Effort::now();
     let mut random = effort.random(65);

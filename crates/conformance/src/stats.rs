@@ -1,17 +1,18 @@
-//! Exact binomial bounds: how far a count may stray before chance is no excuse.
+//! Exact binomial bounds for counts of random events.
 //!
-//! A test that allows "a few percent" passes filters that are a few percent wrong and fails good
-//! ones when the counts are small. Here the bounds come from the distribution itself: a filter
-//! that keeps its promise is refused once in 10^9 runs on each side, and everything that is not
-//! refused is as close as that many trials can tell.
+//! A test that allows "a few percent" passes filters that are wrong by a few percent, and fails
+//! correct ones when counts are small. Bounds from the distribution itself fail a correct filter
+//! once in 10^9 runs on each side, and otherwise accept only what the number of trials cannot
+//! distinguish from a correct one.
 
 use std::f64::consts::TAU;
 use std::ops::Range;
 
-/// What the suite grants to bad luck, on each side of each test.
+/// Probability that a correct filter fails a test, on each side.
 pub const ALPHA: f64 = 1e-9;
 
-/// The counts that `trials` trials of probability `p` give but for `alpha` on each side.
+/// Returns the counts that `trials` trials of probability `p` give, except with probability `alpha`
+/// on each side.
 pub fn bounds(trials: u64, p: f64, alpha: f64) -> Range<u64> {
     if p <= 0.0 {
         return 0..1;
@@ -20,14 +21,14 @@ pub fn bounds(trials: u64, p: f64, alpha: f64) -> Range<u64> {
         return trials..trials + 1;
     }
     let mean = (trials as f64 * p) as u64;
-    // The first count above the mean that is refused; `trials + 1` never happens.
+    // The first count above the mean that is refused; `trials + 1` is impossible.
     let high = first(mean + 1, trials + 1, |count| tail_above(trials, p, count) <= alpha);
     // The first count up to the mean that is not refused.
     let low = first(0, mean, |count| tail_below(trials, p, count) > alpha);
     low..high
 }
 
-/// The first of `from..to` for which `holds`, if it holds from there on; else `to`.
+/// Returns the first of `from..to` for which `holds` is true, or `to`. `holds` must be monotonic.
 fn first(mut from: u64, mut to: u64, holds: impl Fn(u64) -> bool) -> u64 {
     while from < to {
         let middle = from.midpoint(to);
@@ -40,7 +41,7 @@ fn first(mut from: u64, mut to: u64, holds: impl Fn(u64) -> bool) -> u64 {
     from
 }
 
-/// P(X >= count), for a count above the mean: the terms shrink from there on.
+/// Returns P(X >= count) for a count above the mean, from where the terms shrink.
 fn tail_above(trials: u64, p: f64, count: u64) -> f64 {
     let (n, odds) = (trials as f64, p / (1.0 - p));
     let (mut term, mut sum) = (1.0, 0.0);
@@ -53,7 +54,7 @@ fn tail_above(trials: u64, p: f64, count: u64) -> f64 {
     (ln_pmf(trials, p, count) + sum.ln()).exp()
 }
 
-/// P(X <= count), for a count up to the mean.
+/// Returns P(X <= count) for a count up to the mean.
 fn tail_below(trials: u64, p: f64, count: u64) -> f64 {
     let (n, odds) = (trials as f64, p / (1.0 - p));
     let (mut term, mut sum) = (1.0, 0.0);
@@ -73,7 +74,7 @@ fn ln_pmf(trials: u64, p: f64, count: u64) -> f64 {
         + (n - k) * (-p).ln_1p()
 }
 
-/// Stirling's series, after stepping up to where four terms of it give all digits.
+/// Returns ln Γ(x) by Stirling's series, after stepping `x` up to where 4 terms give all digits.
 fn ln_gamma(mut x: f64) -> f64 {
     let mut steps = 1.0;
     while x < 16.0 {
@@ -86,7 +87,7 @@ fn ln_gamma(mut x: f64) -> f64 {
     (x - 0.5) * x.ln() - x + 0.5 * TAU.ln() + series - f64::ln(steps)
 }
 
-/// Panics unless `count` of `trials` is what probability `p` gives.
+/// Panics unless `count` of `trials` is within the bounds for probability `p`.
 pub fn check(what: &str, count: u64, trials: u64, p: f64) {
     let accepted = bounds(trials, p, ALPHA);
     assert!(
@@ -118,7 +119,7 @@ mod tests {
 
     #[test]
     fn bounds_are_the_tightest_that_grant_alpha() {
-        // Small enough to add up term by term.
+        // Small enough for a sum of all terms.
         for (n, p) in [(1u64, 0.5f64), (20, 0.5), (100, 0.03), (300, 0.9), (1000, 0.001)] {
             let mut pmf = vec![(1.0 - p).powi(n as i32)];
             for k in 1..=n {

@@ -1,4 +1,4 @@
-//! Cancel flags, deadlines and progress callbacks are honoured by every kind.
+//! Cancel flags, deadlines and progress callbacks take effect for every kind.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,20 +22,21 @@ fn build<F: Subject>(options: &BuildOptions<'_>, members: &[KeyHash]) -> Result<
     F::build_with(options, given(shape), members)
 }
 
-/// A time limit of 0, a flag that is set before, and one that is set by the first progress report.
+/// Checks a time limit of 0, a flag that is set before the build, and one that the first progress
+/// report sets.
 pub fn a_build_can_be_stopped<F: Subject>() {
     let members = members();
     for threads in [1, 2] {
         let options = BuildOptions::new().threads(threads);
         let stopped = |options: &BuildOptions<'_>| {
-            let error = build::<F>(options, &members).expect_err("it was to stop");
+            let error = build::<F>(options, &members).expect_err("the build was to stop");
             assert_eq!(error.kind(), ErrorKind::Stopped, "{error}");
         };
         stopped(&options.clone().time_limit(Duration::ZERO));
         stopped(&options.clone().cancel(&AtomicBool::new(true)));
         let cancel = AtomicBool::new(false);
         let set = |_: &Progress| cancel.store(true, Ordering::Relaxed);
-        // A kind that sorts its keys before it places them reports nothing until it is done.
+        // A kind that sorts its keys before it places them reports no progress until it is done.
         if reports::<F>(&members) {
             stopped(&options.clone().cancel(&cancel).on_progress(&set));
         }
@@ -51,7 +52,7 @@ fn reports<F: Subject>(members: &[KeyHash]) -> bool {
     reports.into_inner() > 0
 }
 
-/// A source that sets the flag half way is not read to its end.
+/// Checks that a source which sets the flag half way is not read to its end.
 pub fn a_build_stops_while_it_reads<F: Subject>() {
     let members = members();
     let (cancel, read) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -65,12 +66,13 @@ pub fn a_build_stops_while_it_reads<F: Subject>() {
     let options = BuildOptions::new().cancel(&cancel);
     let built = F::build_with(&options, given(shape), Hashes::new(endless));
     let error = built.expect_err("an endless source was read to its end");
-    // A kind that is full before it is cancelled says so.
+    // A kind that is full before the flag is set returns that error.
     assert!(matches!(error.kind(), ErrorKind::Stopped | ErrorKind::Full), "{error}");
     assert!(read.into_inner() < 1_000_000);
 }
 
-/// A panic in the progress callback reaches the caller, on any number of threads, and ends the build.
+/// Checks that a panic in the progress callback ends the build and reaches the caller, on any
+/// number of threads.
 pub fn a_panic_in_a_callback_reaches_the_caller<F: Subject>() {
     let members = members();
     if !reports::<F>(&members) {

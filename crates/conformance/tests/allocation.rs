@@ -1,4 +1,4 @@
-//! Every registered filter under a counting allocator.
+//! Tests every registered filter with a counting allocator.
 
 use tamis_conformance::allocation::{self, Counting};
 

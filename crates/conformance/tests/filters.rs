@@ -1,4 +1,4 @@
-//! Every registered filter against everything that it claims.
+//! Tests every registered filter against all its claims.
 
 use tamis_conformance::suite;
 

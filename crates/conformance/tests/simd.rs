@@ -1,4 +1,4 @@
-//! Every instruction set answers as the portable code does.
+//! Every instruction set gives the answers of the portable code.
 
 use tamis_bits::Words;
 use tamis_bits::simd::{BLOCK_WORDS, Isa, contains_batch, insert_batch};

@@ -1,4 +1,4 @@
-//! What the sources themselves must keep to.
+//! Checks of the source code and the manifests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Lines with the keyword in code: comments and longer words do not count.
+/// Counts the lines with the keyword in code. Comments and longer words do not count.
 fn unsafe_lines(path: &Path) -> usize {
     let text = fs::read_to_string(path).expect("a source file");
     let code = text.lines().map(|line| line.split("//").next().unwrap_or(""));
@@ -34,7 +34,7 @@ fn unsafe_code_is_in_bits_alone() {
     let mut paths = Vec::new();
     sources(&root(), &mut paths);
     let bits = root().join("crates/bits");
-    // A global allocator cannot be had without: it counts memory in tests and is never shipped.
+    // A global allocator needs it. This one counts memory in tests and is never shipped.
     let counting = root().join("crates/conformance/src/allocation.rs");
     let (allowed, others): (Vec<_>, Vec<_>) =
         paths.into_iter().partition(|path| path.starts_with(&bits) || *path == counting);

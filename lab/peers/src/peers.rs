@@ -1,9 +1,9 @@
-//! The other crates' filters, each along its quickest way.
+//! Filters of other crates, each called in its fastest way.
 //!
-//! A Bloom filter gets as many bits as our `bloom` takes for the goal, a split-block filter as many
-//! as our `split_block_bloom`: all of these take any size, so nothing is rounded. Those that keep
-//! fingerprints have a power of two of slots, and most of them one width: they say how large they
-//! became, and what is counted says how precise.
+//! A Bloom filter gets as many bits as `bloom` of tamis takes for the goal, and a split-block
+//! filter as many as `split_block_bloom`. All of these accept any size, so nothing is rounded. The
+//! filters with fingerprints have a power of 2 of slots, and most of them only one fingerprint
+//! width. Their sizes and rates are therefore their own, and both are reported.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -17,14 +17,15 @@ use parquet::bloom_filter::Sbbf;
 use tamis::Kind;
 use tamis_bench::{Built, Contender, Options};
 
-/// All of them.
+/// Returns all of them.
 pub fn all(options: &Options) -> Result<Vec<Box<dyn Contender>>> {
     let (keys, fpr, seed) = (options.keys, options.fpr, options.seed);
     let bloom_bytes = bytes(Kind::Bloom, options)?;
     let split_bytes = bytes(Kind::SplitBlockBloom, options)?;
-    // What buckets of four hold: above, they may find no place for a key.
+    // The load factor that buckets of 4 slots reach. Above it an insertion may fail.
     let slots = (keys as f64 / 0.95).ceil() as usize;
-    // Parquet's takes any size only if it is made from bytes; these are there before it is timed.
+    // Parquet's filter accepts any size only when it is made from bytes, which are allocated before
+    // the timing starts.
     let zeros = vec![0u8; split_bytes];
     Ok(vec![
         peer(
@@ -127,7 +128,7 @@ pub fn all(options: &Options) -> Result<Vec<Box<dyn Contender>>> {
         peer(
             "bloom-lib cuckoo",
             move |members| {
-                // It leaves room by itself.
+                // It adds spare slots itself.
                 let hasher = FixedState::with_seed(seed);
                 let mut filter = bloom_lib::CuckooFilter::with_hasher(keys as usize, hasher)?;
                 for key in members {
@@ -143,24 +144,25 @@ pub fn all(options: &Options) -> Result<Vec<Box<dyn Contender>>> {
     ])
 }
 
-/// qfilter's, with foldhash.
+/// A filter of qfilter with foldhash.
 pub type Quotient = qfilter::Filter<Box<[u8]>, FixedState>;
 
-/// An empty one with the shortest remainders that keep to the goal at the load that `keys` are.
+/// Returns an empty filter with the shortest remainders that meet the rate `fpr` at the load factor
+/// that `keys` give.
 ///
-/// Its own constructor takes the rate for a full table, and so gives a bit more than it takes
-/// where rounding to a power of two has left the table half empty.
+/// Its own constructor takes the rate of a full table, so the remainders are a bit longer than
+/// needed where rounding to a power of 2 leaves the table half empty.
 pub fn quotient_filter(keys: u64, fpr: f64, seed: u64) -> Result<Quotient> {
     let quotient = qfilter::filter_specs(keys, 0.5)?.fingerprint_bits - 1;
     let load = keys as f64 / 2f64.powi(quotient.into());
-    // A stranger meets load / 2^remainder equal fingerprints on average.
+    // A non-member meets load / 2^remainder equal fingerprints on average.
     let remainder = (load / -(-fpr).ln_1p()).log2().ceil().max(1.0) as u8;
     let hasher = FixedState::with_seed(seed);
     Ok(Quotient::with_fingerprint_size_and_hasher(keys, quotient + remainder, hasher)?)
 }
 
-/// ahash with keys that the compiler knows. By itself it fetches random ones for each hash anew,
-/// which the program drew when it started.
+/// ahash with constant keys, which the compiler can fold. By default each hash loads the random
+/// keys that the program drew at its start.
 #[derive(Clone)]
 pub struct FixedAHash(AHasher);
 
@@ -194,7 +196,7 @@ impl Hasher for FixedAHash {
     }
 }
 
-/// Fingerprints of so many bits, in buckets of four.
+/// Returns a filter with fingerprints of `width` bits in buckets of 4.
 fn atomic_cuckoo(name: &'static str, slots: usize, width: usize) -> Box<dyn Contender> {
     peer(
         name,
@@ -211,19 +213,20 @@ fn atomic_cuckoo(name: &'static str, slots: usize, width: usize) -> Box<dyn Cont
     )
 }
 
-/// Bytes that one of ours takes for the goal.
+/// Returns the size of a kind of tamis for the goal, in bytes.
 pub fn bytes(kind: Kind, options: &Options) -> Result<usize> {
     Ok(kind.plan(options.goal(), &Default::default())?.bytes as usize)
 }
 
-/// A quick and good hash of an integer for those that take hashes: two multiplications, where
-/// ours spends five on its 128 bits.
+/// Hashes an integer for the filters that take hashes: 2 multiplications, where tamis uses 5 for
+/// its 128 bits.
 #[inline(always)]
 pub fn mix64(key: u64) -> u64 {
     tamis_bits::range::mix(key ^ 0x9e37_79b9_7f4a_7c15)
 }
 
-/// A filter of type `F`, made by `build`, asked by `contains`, and by `batch` where it knows batches.
+/// A filter of type `F`: `build` makes it, `contains` queries it, and `batch` queries many keys if
+/// the crate supports it.
 struct Peer<B, S, C, T> {
     name: &'static str,
     build: B,
@@ -250,7 +253,7 @@ pub fn peer<F: 'static>(
     Box::new(Peer { name, build, bytes, contains, batch: None::<Batch<F>> })
 }
 
-/// A peer that also takes many keys at once.
+/// Returns a peer with batch queries.
 pub fn batching<F: 'static>(
     name: &'static str,
     build: impl Fn(&[u64]) -> Result<F> + 'static,
@@ -306,10 +309,10 @@ mod tests {
     use super::*;
     use tamis_bench::Keys;
 
-    /// A peer that lost keys or missed its rate would be no peer.
+    /// Checks that the peers find their keys and meet their rates.
     #[test]
     fn peers_hold_their_keys() {
-        // Slots are powers of two: of 2^14, the last count fills 95 % and the one before 49 %.
+        // Slots are powers of 2. Of 2^14 slots, the last count fills 95 % and the one before 49 %.
         for keys in [1, 100, 8_000, 15_564] {
             let options = Options {
                 filters: vec!["all".to_owned()],
@@ -324,11 +327,11 @@ mod tests {
             let members = Keys::members_only(keys, 7).members;
             let strangers = &Keys::members_only(keys + 1_000_000, 7).members[keys as usize..];
             let rate = |peer: &dyn Contender| {
-                // Two buckets of four fingerprints, each of eight bits at the least.
+                // Two buckets of 4 fingerprints of at least 8 bits.
                 if peer.name().contains("cuckoo") { 8.0 / 255.0 } else { options.fpr }
             };
             let others = all(&options).unwrap().into_iter().map(|peer| (rate(&*peer), peer));
-            // Prints of eight bits, whatever is asked for.
+            // These have fingerprints of 8 bits at every goal.
             let statics = crate::statics::all().into_iter().map(|peer| (1.0 / 256.0, peer));
             for (most, peer) in others.chain(statics) {
                 let filter = peer.build(&members).unwrap();

@@ -1,4 +1,4 @@
-//! Filters that 2 threads change and query at the same time.
+//! Comparison of filters that 2 threads change and query at the same time.
 
 use std::hint::black_box;
 
@@ -13,15 +13,15 @@ use crate::peers::{FixedAHash, bytes};
 
 const THREADS: usize = 2;
 
-/// The ratios ours / other of the time that 2 threads take together.
+/// Ratios, tamis to other, of the time that 2 threads take together.
 pub struct Ratios {
-    /// To make a filter and to insert each half of the keys.
+    /// Building a filter, each thread inserting half of the keys.
     pub insert: Ratio,
-    /// To look up all keys once, each thread half.
+    /// Looking up all keys once, each thread half of them.
     pub hit: Ratio,
-    /// To look up as many other keys.
+    /// Looking up as many non-members.
     pub miss: Ratio,
-    /// Each thread inserts and looks up keys by turns.
+    /// Inserting and looking up keys alternately on each thread.
     pub mixed: Ratio,
 }
 
@@ -103,7 +103,7 @@ fn compare<A: Sync, B: Sync>(
     Ok(Ratios { insert, hit, miss, mixed })
 }
 
-/// Inserts the keys, each thread its part.
+/// Inserts the keys, divided among the threads.
 fn fill<F: Sync>(
     filter: &F,
     keys: &[u64],
@@ -113,7 +113,7 @@ fn fill<F: Sync>(
     Ok(())
 }
 
-/// Returns how many of the keys the filter holds.
+/// Returns how many of the keys the filter contains.
 fn count<F: Sync>(filter: &F, keys: &[u64], contains: &(impl Fn(&F, u64) -> bool + Sync)) -> usize {
     let counts = on_threads(keys, |part| {
         Ok(part.iter().filter(|key| contains(filter, black_box(**key))).count())
@@ -121,7 +121,8 @@ fn count<F: Sync>(filter: &F, keys: &[u64], contains: &(impl Fn(&F, u64) -> bool
     counts.map_or(0, |counts| counts.into_iter().sum())
 }
 
-/// Inserts every second key and looks up the one before it, which is in, each thread in its part.
+/// Inserts every second key and looks up the one before it, which is a member, on each thread in
+/// its part.
 fn mix<F: Sync>(
     filter: &F,
     keys: &[u64],

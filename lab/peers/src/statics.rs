@@ -1,4 +1,4 @@
-//! The other crates' static filters, each along its quickest way, with prints of eight bits.
+//! Static filters of other crates, each called in its fastest way, with fingerprints of 8 bits.
 //!
 //! All of them have a rate of 2^-8: compare them with `--fpr 2^-8`. They hash integers themselves.
 
@@ -16,7 +16,7 @@ use crate::peers::{batching, peer};
 type Sharded = VFilter<u64, Box<[u8]>, [u64; 2], FuseAug3Shards>;
 type Whole = VFilter<u64, Box<[u8]>, [u64; 1], Fuse3NoShards>;
 
-/// All of them.
+/// Returns all of them.
 pub fn all() -> Vec<Box<dyn Contender>> {
     vec![
         peer(

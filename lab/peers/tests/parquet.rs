@@ -1,10 +1,10 @@
-//! Our split_block_bloom sets the bits that Parquet's sets, and the file that the workspace's own
-//! test compares with holds what Parquet's crate makes today.
+//! Checks that `split_block_bloom` sets the same bits as Parquet's filter, and that the test file
+//! of the workspace equals what Parquet's crate makes today.
 
 use parquet::bloom_filter::Sbbf;
 use tamis::{Filter, KeyHash, Insert, SplitBlockBloom, SplitBlockBloomShape};
 
-/// Parquet's bits after these keys.
+/// Returns Parquet's bits after `insert`.
 fn theirs(blocks: usize, insert: impl Fn(&mut Sbbf)) -> Vec<u8> {
     let mut filter = Sbbf::new(&vec![0; blocks * 32]);
     insert(&mut filter);
@@ -13,7 +13,7 @@ fn theirs(blocks: usize, insert: impl Fn(&mut Sbbf)) -> Vec<u8> {
     bytes
 }
 
-/// Ours.
+/// Returns the bits of `split_block_bloom` with these keys.
 fn ours<'a>(blocks: u64, keys: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     let mut filter =
         SplitBlockBloom::new(SplitBlockBloomShape::new(blocks, 1 << 20).unwrap()).unwrap();
@@ -29,7 +29,7 @@ fn same_bits_for_integers() {
     let keys: Vec<i64> =
         (0..3000).map(|i: i64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64.cast_signed())).collect();
     let bytes: Vec<[u8; 8]> = keys.iter().map(|key| key.to_le_bytes()).collect();
-    // Powers of two, as Parquet writes them, and others.
+    // Powers of 2, as Parquet writes them, and other numbers.
     for blocks in [1, 2, 3, 64, 97, 128] {
         let theirs = theirs(blocks, |filter| keys.iter().for_each(|key| filter.insert(key)));
         assert_eq!(
@@ -54,7 +54,7 @@ fn same_bits_for_strings() {
     }
 }
 
-/// The keys that testdata/foreign/README.md names. With `TAMIS_BLESS` set, writes the file anew.
+/// Checks the keys that testdata/foreign/README.md names. Writes the file if `TAMIS_BLESS` is set.
 #[test]
 fn the_file_is_theirs() {
     let integers =

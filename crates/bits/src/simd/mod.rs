@@ -33,7 +33,7 @@ pub const SALT: [u32; 8] = [
     0x5c6b_fb31,
 ];
 
-/// The distance in keys at which a batch prefetches. Distances of 8 to 32 measure alike. Below 8 the
+/// The distance in keys at which a batch prefetches. Distances of 8 to 32 are equally fast. Below 8 the
 /// line arrives too late, above 32 it may be evicted again.
 const AHEAD: usize = 16;
 

@@ -2,7 +2,8 @@
 
 use super::{OutOfMemory, Words, memory};
 
-/// What is allocated before the first byte arrives, unless the pages are mapped lazily: 1 MiB.
+/// Size of the first allocation, before any byte arrives, unless the pages are mapped lazily: 1
+/// MiB.
 const FIRST_WORDS: usize = 1 << 17;
 
 /// Fills [`Words`] from little-endian bytes that arrive in pieces of any size.

@@ -1,4 +1,4 @@
-//! Where tables get their memory from.
+//! Allocation of tables: huge pages or the global allocator.
 
 use core::fmt;
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};

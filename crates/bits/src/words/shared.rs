@@ -1,4 +1,4 @@
-//! Bytes in memory that somebody else owns.
+//! Read-only byte buffers with any owner.
 
 use alloc::sync::Arc;
 use core::fmt;
@@ -61,8 +61,8 @@ impl SharedBytes {
     /// Returns the error of the operating system.
     #[cfg(feature = "std")]
     pub fn map(file: &std::fs::File) -> std::io::Result<Self> {
-        // SAFETY: the map is read-only. That nobody truncates or writes to the file while it is
-        // mapped is documented as the duty of the caller.
+        // SAFETY: the map is read-only. The documentation makes it the caller's duty that no
+        // process truncates or writes to the file while it is mapped.
         let map = unsafe { memmap2::Mmap::map(file) }?;
         Ok(Self::new(Arc::new(map)))
     }

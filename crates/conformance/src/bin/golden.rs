@@ -1,4 +1,4 @@
-//! Writes the golden files that are missing. It never overwrites one: they are kept for ever.
+//! Writes the golden files that are missing. It never overwrites one, since they must not change.
 
 use std::io::Write;
 

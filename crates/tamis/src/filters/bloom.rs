@@ -107,9 +107,9 @@ impl BitShape for BloomShape {
 
 /// Returns the false positive rate of `keys` keys that set `k` of `m` bits each.
 ///
-/// The textbook raises the *expected* share of set bits to the k-th power. The share varies, and
-/// `E[X^k] > E[X]^k`. This adds the second-order term, which is 4 % at m = 100, k = 7; higher orders are
-/// negligible.
+/// The textbook raises the *expected* fraction of set bits to the k-th power. The fraction varies,
+/// and `E[X^k] > E[X]^k`. This adds the second-order term, which is 4 % at m = 100, k = 7; higher
+/// orders are negligible.
 pub(super) fn rate(m: u64, k: u32, keys: u64) -> f64 {
     let (m, k, balls) = (m as f64, f64::from(k), f64::from(k) * keys as f64);
     let clear = (balls * (-1.0 / m).ln_1p()).exp();
@@ -268,7 +268,7 @@ pub(super) fn all_set(words: &[u64], bits: u64, probes: u32, key: KeyHash) -> bo
 }
 
 /// Looks up many keys in rounds: each round tests one bit of every remaining key and prefetches the
-/// next. A key whose bit is clear leaves the batch, so no line is fetched in vain.
+/// next. A key whose bit is clear leaves the batch, so no line is fetched unnecessarily.
 pub(super) fn contains_batch_in_rounds(
     words: &[u64],
     bits: u64,

@@ -337,7 +337,7 @@ impl Shape for BloomGShape {
             best = Some((high, probes));
             most = high - 1 - high / 4096;
         }
-        let why = "words of so few bits do not reach this rate within the memory limit";
+        let why = "words of this width do not reach the rate within the memory limit";
         let (lines, probes) = best.ok_or(Error::Infeasible { why })?;
         shape(lines, probes)
     }
@@ -406,7 +406,7 @@ impl BloomG {
         Ok(Self { shape, bits })
     }
 
-    /// Returns the bits, in words of 64 whatever the width of the filter's words.
+    /// Returns the bits, in words of 64 at any width of the filter's words.
     pub fn words(&self) -> &[u64] {
         self.bits.words()
     }

@@ -93,8 +93,8 @@ impl CountingBloomShape {
         self.0.width
     }
 
-    /// Returns the expected share of stuck counters once `keys` keys were inserted: those that at least
-    /// 2^c - 1 of the k · keys steps raised, by the binomial distribution.
+    /// Returns the expected fraction of stuck counters after `keys` keys were inserted: those that
+    /// at least 2^c - 1 of the k · keys steps raised, by the binomial distribution.
     pub fn stuck(&self, keys: u64) -> f64 {
         let (m, least) = (self.0.counters as f64, self.0.largest() as f64);
         let steps = keys as f64 * f64::from(self.0.probes);

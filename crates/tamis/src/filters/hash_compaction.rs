@@ -18,8 +18,9 @@
 //! A non-member passes if its fingerprint equals *any* of the n in the table. The rate is
 //! n / (2^l - 1), so the fingerprints grow with the set, which makes this the largest kind for many
 //! keys. Its advantages are one memory access, and a table that does not depend on the order of the
-//! keys. Keys cannot be removed, because two keys may share a fingerprint, which is stored once. So a
-//! filter of n keys holds slightly fewer than n fingerprints, by a share of half the rate.
+//! keys. Keys cannot be removed, because two keys may have the same fingerprint, which is stored
+//! once. So a filter of n keys holds slightly fewer than n fingerprints, by a fraction of half the
+//! rate.
 //!
 //! Wolper, Leroy, *Reliable Hashing without Collision Detection*, 1993, as described in a survey.
 //! Differences: the slot follows from the fingerprint in insertions *and* lookups (the survey looks up
@@ -141,8 +142,8 @@ impl Shape for HashCompactionShape {
     }
 
     fn figures(&self) -> Figures {
-        // A few keys share a fingerprint, so this is the probability that a non-member shares one
-        // with any key.
+        // A few keys have the same fingerprint, so this is the probability that a non-member has
+        // that of any key.
         let miss = (-1.0 / packed::mask(self.width) as f64).ln_1p();
         Figures {
             keys: self.keys,

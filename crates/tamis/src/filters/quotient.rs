@@ -205,7 +205,7 @@ impl Quotient {
     }
 
     /// Doubles the slots and the capacity. Each quotient takes the highest bit of its remainder, so the
-    /// fingerprints stay the same, and the rate depends on the keys that are in.
+    /// fingerprints stay the same, and the rate depends only on the keys in the filter.
     ///
     /// # Errors
     /// [`Error::Infeasible`] if the remainders have only 1 bit; [`Error::Limit`] or [`Error::Memory`] if

@@ -49,7 +49,7 @@ use crate::traits::{Build, Count, Filter, Insert, Merge, Persist, Remove};
 const COUNTERS: Name = Name::new("counters");
 const DIGESTS: Name = Name::new("digests");
 const COUNTS: Name = Name::new("counts");
-/// Keys with an exact count that share a cache line.
+/// Exact counts in a bucket; their digests fill a cache line.
 const BUCKET: u64 = 8;
 const MAX_BUCKETS: u64 = 1 << 44;
 
@@ -84,8 +84,8 @@ impl RemovableSpectralBloomShape {
         Ok(Self { array, buckets })
     }
 
-    /// Returns the buckets for all keys with a unique lowest counter: those of which at most one counter
-    /// is not shared. With a fifth to spare, few buckets are full.
+    /// Returns the buckets for all keys with a unique lowest counter: those of which at most one
+    /// counter is not shared. With 20 % to spare, few buckets are full.
     fn buckets(array: &CounterArray) -> u64 {
         let (k, n) = (f64::from(array.probes), array.keys as f64);
         let alone = (-k * n / array.counters as f64).exp();
@@ -321,8 +321,8 @@ impl Count for RemovableSpectralBloom {
 }
 
 impl Merge for RemovableSpectralBloom {
-    /// Adds all counters. Drops the exact counts unless `other` is empty, because a digest does not tell
-    /// where the other filter counted its key.
+    /// Adds all counters. Drops the exact counts unless `other` is empty, because the counters of a
+    /// key do not follow from its digest.
     fn merge(&mut self, other: &Self) -> Result<(), Error> {
         check_same(&self.shape, &other.shape)?;
         let len = sum_of_keys(self.len, other.len, self.shape.array.keys)?;

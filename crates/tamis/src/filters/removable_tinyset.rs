@@ -15,11 +15,11 @@
 //! | at 0.01 % | 17.64 | 19.68 | 16.65 |
 //! | cache lines | 1 for members and non-members | 1 | 2 |
 //!
-//! Bits that records have lost cannot be restored, so a freed slot keeps its share of the bits
-//! until another key is inserted. Under steady insertions and removals the slots, and with them the
-//! rate, increase: by 16 % more slots when as many keys have been removed as there are, by a third
-//! after ten times as many. [`RemovableTinySet::slots`] counts them: the rate lies between
-//! [`Shape::fpr_at`] of the number of keys and of the number of slots.
+//! Bits that records have lost cannot be restored, so a freed slot keeps its bits until another key
+//! is inserted. Under steady insertions and removals the slots, and with them the rate, increase:
+//! by 16 % more slots when as many keys have been removed as there are, by a third after ten times
+//! as many. [`RemovableTinySet::slots`] counts them: the rate lies between [`Shape::fpr_at`] of the
+//! number of keys and of the number of slots.
 //!
 //! It accepts keys beyond its capacity, at a rising rate, until a block has no bit left. No random
 //! set of keys comes near that; copies of one key do, since each of them takes a slot: that block

@@ -18,8 +18,8 @@
 //! before. Lookups start with the newest stage.
 //!
 //! Keys cannot be removed, and a lookup takes longer with each stage. [`growing`](super::growing)
-//! removes keys, takes less memory, and its memory does not double when a stage begins. This filter is
-//! for users who know it, and for a set that rarely outgrows its first capacity.
+//! removes keys, takes less memory, and its memory does not double when a stage begins. This filter
+//! suits a set that rarely outgrows its first capacity.
 //!
 //! Almeida, Baquero, Preguiça, Hutchison, *Scalable Bloom Filters*, 2007. Differences: stages are
 //! Bloom filters of any number of bits, not sliced into k parts; a stage is full at a number of keys,
@@ -46,7 +46,7 @@ use crate::source::KeySource;
 use crate::traits::{Build, Filter, Grow, Insert, Persist};
 
 const BITS: Name = Name::new("bits");
-/// The least bits of a stage.
+/// The fewest bits of a stage.
 const MIN_BITS: u64 = 512;
 const DEFAULT_TIGHTENING: u64 = 85;
 const DEFAULT_GROWTH: u64 = 2;

@@ -102,9 +102,10 @@ impl BitShape for SplitBlockBloomShape {
     }
 }
 
-/// Returns the exact false positive rate of `keys` keys in `blocks` blocks. A block holds a binomial number
-/// of keys. With `i` of them a lane's bit is set with probability `1 - (31/32)^i`. Two keys of one block
-/// that agree in the 32 bits that choose the lanes' bits cannot be told apart.
+/// Returns the exact false positive rate of `keys` keys in `blocks` blocks. A block holds a
+/// binomial number of keys. With `i` of them a lane's bit is set with probability `1 - (31/32)^i`.
+/// Two keys of one block that agree in the 32 bits that choose the lanes' bits cannot be
+/// distinguished.
 fn rate(blocks: u64, keys: u64) -> f64 {
     if keys == 0 {
         return 0.0;
@@ -129,7 +130,7 @@ impl Shape for SplitBlockBloomShape {
             // A rate that 2^15 bits per key do not reach is out of reach.
             if most > keys.saturating_mul(64).max(64) {
                 return Err(Error::Infeasible {
-                    why: "a split block has too few bits for so small a rate",
+                    why: "a split block has too few bits for this rate",
                 });
             }
             most *= 2;
@@ -260,7 +261,8 @@ impl SplitBlockBloom {
         simd::insert(self.bits.words_mut(), block, x);
     }
 
-    /// Inserts a share of `keys` into each of `parts`, on a thread each. Together they have room for all.
+    /// Inserts a part of `keys` into each of `parts`, on a thread each. Together they have room for
+    /// all.
     fn insert_on_threads(parts: &mut [Self], keys: &[KeyHash]) -> Result<(), Full> {
         if parts.len() == 1 || keys.len() < WORTH_A_THREAD {
             return parts[0].insert_batch(keys);
@@ -320,8 +322,8 @@ impl Build for SplitBlockBloom {
         fit: impl FnOnce(u64) -> Result<SplitBlockBloomShape, Error>,
         keys: impl KeySource,
     ) -> Result<Self, Error> {
-        // Every thread sets bits in a filter of its own, and their union has the bits that one thread
-        // would have set. That takes memory, so a large filter is built on fewer threads.
+        // Each thread sets bits in its own filter, and the union has the bits that one thread would
+        // have set. That takes memory, so a large filter is built on fewer threads.
         let shape = fit(0)?;
         let spare = (SPARE_BYTES / shape.figures().bytes) as usize;
         let useful = shape.keys as usize / WORTH_A_THREAD;
@@ -332,9 +334,9 @@ impl Build for SplitBlockBloom {
         }
         let (mut counted, mut placed) = (0, 0);
         read_all(options, keys, |run| {
-            // Threads take as many insertions as are counted without a look at the bits. One thread
-            // inserts the rest, which are new only if there were duplicates, into the union: so the
-            // result is that of inserting the keys in order, whatever the number of threads.
+            // Threads insert as many keys as are counted without reading the bits. One thread
+            // inserts the rest into the union, where they are new only if there were duplicates.
+            // The result is that of inserting the keys in order, on any number of threads.
             let (first, rest) = run.split_at((shape.keys - counted).min(run.len() as u64) as usize);
             counted += first.len() as u64;
             let mut inserted = Self::insert_on_threads(&mut parts, first);

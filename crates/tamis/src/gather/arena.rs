@@ -21,8 +21,8 @@ use crate::error::Error;
 /// Records of a block: 2 KiB of digests, and 512 KiB of buffers for all buckets, which fit the
 /// second-level cache. Half as many measure no slower, a quarter does.
 pub(super) const BLOCK: usize = 256;
-/// Blocks that are allocated at once: enough for a memory map of their own, which returns to the
-/// system as soon as it is dropped.
+/// Blocks that are allocated at once: enough for a separate memory map, which returns to the system
+/// as soon as it is dropped.
 const SLAB: usize = 2048;
 
 #[derive(Debug)]

@@ -50,8 +50,8 @@ pub(crate) fn run_jobs<J: Send, S: Default, E: Send>(
     jobs.try_for_each(|job| work(&mut state, job))
 }
 
-/// Calls a function if its thread panics. A panic in the progress callback so ends the work of the
-/// other threads before it reaches the caller.
+/// Calls a function if its thread panics. This way a panic in the progress callback ends the work
+/// of the other threads before it reaches the caller.
 #[cfg(feature = "std")]
 struct OnPanic<'a, F: Fn()>(&'a F);
 

@@ -82,13 +82,13 @@ impl PartRange {
         leading(digest, self.bits) == self.index
     }
 
-    /// Returns the number of leading bits that all digests of the range share.
+    /// Returns the number of leading bits that all digests of the range have in common.
     pub(crate) fn bits(self) -> u32 {
         self.bits
     }
 
-    /// Returns the numbers of this range's share of `2^bits` shards, which are at least as many as the
-    /// ranges.
+    /// Returns the numbers of this range's part of `2^bits` shards. There are at least as many
+    /// shards as ranges.
     pub(crate) fn shards(self, bits: u32) -> core::ops::Range<usize> {
         let (each, index) = (1 << (bits - self.bits), self.index as usize);
         index * each..(index + 1) * each

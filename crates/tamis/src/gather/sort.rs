@@ -1,4 +1,4 @@
-//! Sorts digests, which are as good as random.
+//! Sorts digests, which are uniformly distributed.
 //!
 //! ```text
 //!  records ──► partitioned by leading ──► each part by its next 8 bits or ──► sorted, except for

@@ -6,8 +6,8 @@
 //!  └──────────────────────────────────┴──────────────────────────────────┴─ …
 //! ```
 //!
-//! The file is unlinked before its first byte is written, so nothing is left of it however the
-//! program ends.
+//! The file is unlinked before its first byte is written, so it disappears even if the program is
+//! killed.
 
 use core::ops::Range;
 use std::fs::{self, File, OpenOptions};

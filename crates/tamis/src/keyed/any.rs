@@ -34,17 +34,17 @@ impl Keyed<AnyFilter> {
         self.filter.kind()
     }
 
-    /// Returns the number of keys that the filter is made for.
+    /// Returns the capacity of the filter in keys.
     pub fn capacity(&self) -> u64 {
         self.filter.capacity()
     }
 
-    /// Returns what the filter promises: see [`AnyFilter::figures`].
+    /// Returns size, rate and cost of the filter: see [`AnyFilter::figures`].
     pub fn figures(&self) -> Figures {
         self.filter.figures()
     }
 
-    /// Returns the expected false positive rate with the keys that are in the filter now.
+    /// Returns the expected false positive rate with the present number of keys.
     pub fn fpr(&self) -> f64 {
         self.filter.fpr()
     }
@@ -248,7 +248,7 @@ impl Keyed<AnyFilter> {
         self.filter.adapt(hash, members)
     }
 
-    /// Takes in the keys of `other`, which must have the same kind, shape, hash and seed.
+    /// Adds the keys of `other`, which must have the same kind, shape, hash and seed.
     ///
     /// # Errors
     /// [`Error::Mismatch`] or [`Error::Capacity`]; the filter is then unchanged.
@@ -259,7 +259,8 @@ impl Keyed<AnyFilter> {
         Ok(())
     }
 
-    /// Keeps what may be in both: see [`SetOps::intersect`](crate::SetOps::intersect).
+    /// Keeps the keys that may be in both filters: see
+    /// [`SetOps::intersect`](crate::SetOps::intersect).
     ///
     /// # Errors
     /// [`Error::Mismatch`]; the filter is then unchanged.
@@ -268,7 +269,8 @@ impl Keyed<AnyFilter> {
         self.filter.intersect(&other.filter)
     }
 
-    /// Returns how alike both are: see [`SetOps::similarity`](crate::SetOps::similarity).
+    /// Returns the similarity of both filters: see
+    /// [`SetOps::similarity`](crate::SetOps::similarity).
     ///
     /// # Errors
     /// [`Error::Mismatch`] for different kinds, shapes, hashes or seeds.

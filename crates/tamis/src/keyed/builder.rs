@@ -63,8 +63,8 @@ impl<'a, F> Builder<'a, F> {
         Self { sizing: sizing(self.sizing), ..self }
     }
 
-    /// Makes the filter for this many keys. Static kinds count their keys and kinds that grow start
-    /// small, so neither needs it. Other kinds need it for an empty filter.
+    /// Sets the capacity in keys. Static kinds count their keys and kinds that grow start small, so
+    /// neither needs it. Other kinds need it for an empty filter.
     pub fn capacity(self, keys: u64) -> Self {
         self.resize(|sizing| sizing.capacity(keys))
     }
@@ -99,7 +99,7 @@ impl<'a, F> Builder<'a, F> {
         Self { hash, ..self }
     }
 
-    /// Hashes with SipHash-1-3: use it where others choose the keys.
+    /// Hashes with SipHash-1-3, for keys that an adversary may choose.
     pub fn secure(self) -> Self {
         self.hash(HashId::Secure)
     }
@@ -162,8 +162,8 @@ impl<'a, F> Builder<'a, F> {
         }
     }
 
-    /// Hands `build` the keys' hashes. A kind that must know how many there are gets them collected, 16
-    /// bytes each, unless the capacity is given.
+    /// Calls `build` with the hashes of the keys. For a kind that must know their number, they are
+    /// collected first, 16 bytes each, unless the capacity is given.
     fn build_from<K: Key, R>(
         mut self,
         keys: impl IntoIterator<Item = K>,
@@ -239,8 +239,8 @@ impl<'a, F> Builder<'a, F> {
 }
 
 impl<F: Registered> Builder<'_, F> {
-    /// Builds a filter of all `keys`. Without a capacity, a kind that inserts is made for as many keys as
-    /// come, duplicates included.
+    /// Builds a filter of all `keys`. Without a capacity, a kind that inserts gets the capacity of
+    /// all `keys`, duplicates included.
     ///
     /// # Errors
     /// As [`Build::build_with`](crate::Build::build_with).
@@ -250,7 +250,7 @@ impl<F: Registered> Builder<'_, F> {
         })
     }
 
-    /// Makes an empty filter, to insert into.
+    /// Returns an empty filter, to insert into.
     ///
     /// # Errors
     /// [`Error::Missing`] without a capacity, [`Error::Unsupported`] for static kinds.
@@ -262,7 +262,7 @@ impl<F: Registered> Builder<'_, F> {
 }
 
 impl<F: Registered + BuildMap> Builder<'_, F> {
-    /// Builds a map of all `entries`, keys and their values, which are as wide as the widest.
+    /// Builds a map from `entries` of keys and values. All values have the width of the widest.
     ///
     /// # Errors
     /// As [`BuildMap::build_map_with`].
@@ -300,8 +300,8 @@ impl<F: Registered + Deny> Builder<'_, F> {
 }
 
 impl Builder<'_, AnyFilter> {
-    /// Builds a filter of all `keys`. Without a capacity, a kind that inserts is made for as many keys as
-    /// come, duplicates included.
+    /// Builds a filter of all `keys`. Without a capacity, a kind that inserts gets the capacity of
+    /// all `keys`, duplicates included.
     ///
     /// # Errors
     /// As [`Build::build_with`](crate::Build::build_with).
@@ -313,7 +313,7 @@ impl Builder<'_, AnyFilter> {
         self.build_from(keys, |sizing, keys, options| kind.build(sizing, keys, options))
     }
 
-    /// Makes an empty filter, to insert into.
+    /// Returns an empty filter, to insert into.
     ///
     /// # Errors
     /// [`Error::Missing`] without a capacity, [`Error::Unsupported`] for static kinds.
@@ -322,7 +322,7 @@ impl Builder<'_, AnyFilter> {
         self.empty_from(|sizing, keys, options| kind.build(sizing, keys, options))
     }
 
-    /// Builds a map of all `entries`, keys and their values, which are as wide as the widest.
+    /// Builds a map from `entries` of keys and values. All values have the width of the widest.
     ///
     /// # Errors
     /// As [`BuildMap::build_map_with`]; [`Error::Unsupported`] for kinds without values.

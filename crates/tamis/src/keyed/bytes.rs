@@ -1,4 +1,4 @@
-//! Saving, opening, and bytes in memory: the same bytes everywhere.
+//! Saving, opening, and bytes in memory. All of them use the same bytes.
 
 use alloc::borrow::Cow;
 use alloc::sync::Arc;
@@ -23,10 +23,10 @@ impl<F: Persist> Keyed<F> {
         Container::new(&self.hasher, self.forms, &self.filter)
     }
 
-    /// Writes a `.tamis` file, whole or not at all: see [`Container::save`].
+    /// Writes a `.tamis` file atomically: see [`Container::save`].
     ///
     /// # Errors
-    /// [`Error::File`] if that fails; an older file is then as it was.
+    /// [`Error::File`] if that fails; an older file is then unchanged.
     #[cfg(feature = "std")]
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), Error> {
         self.container().save(path)
@@ -58,7 +58,7 @@ impl<F: Persist> Keyed<F> {
         self.container().to_bytes()
     }
 
-    /// Hands `each` the bytes of a `.tamis` file in chunks of at most `max_bytes`: see
+    /// Calls `each` with the bytes of a `.tamis` file in chunks of at most `max_bytes`: see
     /// [`Container::chunks`].
     ///
     /// # Errors
@@ -76,18 +76,19 @@ impl<F: Persist> Keyed<F> {
         self.container().serialized_len()
     }
 
-    /// Returns the bytes that the allocator holds for the filter's tables now: 0 if the filter is mapped.
+    /// Returns the bytes that the allocator holds for the filter's tables now, which is 0 if the
+    /// filter is mapped.
     pub fn heap_bytes(&self) -> u64 {
         self.filter.heap_bytes()
     }
 
-    /// Returns the size of the filter's tables in bytes as they are now.
+    /// Returns the present size of the filter's tables in bytes.
     pub fn bytes(&self) -> u64 {
         self.filter.bytes()
     }
 
-    /// Maps a `.tamis` file and answers from it without a copy. It does not check the checksums of the
-    /// tables, so it is instant at any size: see [`Keyed::open_verified`].
+    /// Maps a `.tamis` file and queries it without a copy. It does not check the checksums of the
+    /// tables, so its time does not depend on the size: see [`Keyed::open_verified`].
     ///
     /// # Errors
     /// [`Error::File`] names what is wrong with the file.
@@ -122,8 +123,9 @@ impl<F: Persist> Keyed<F> {
         Self::verified(Reader::from_bytes(bytes, &Limits { bytes: bytes.len() as u64 })?)
     }
 
-    /// Answers from the bytes of a `.tamis` file in a shared buffer, such as one of another language,
-    /// without a copy if the buffer is aligned to 8 bytes. It does not check the checksums of the tables.
+    /// Queries the bytes of a `.tamis` file in a shared buffer, such as one of another language,
+    /// without a copy if the buffer is aligned to 8 bytes. It does not check the checksums of the
+    /// tables.
     ///
     /// # Errors
     /// [`Error::File`] names what is wrong with the bytes.
@@ -165,8 +167,9 @@ impl<F: Persist> Keyed<F> {
         Ok(Self { hasher: self.hasher, forms: self.forms, filter })
     }
 
-    /// Copies a mapped filter into memory of its own, which the first change to it would do otherwise, and
-    /// panic if memory ran out. Call it before you change a filter that is mapped or shared.
+    /// Copies a mapped filter into its own memory. Otherwise the first change to the filter does
+    /// so, and panics if memory runs out. Call it before you change a filter that is mapped or
+    /// shared.
     ///
     /// # Errors
     /// [`Error::Memory`] if the allocation fails; the filter is then unchanged.

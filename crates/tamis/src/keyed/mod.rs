@@ -1,4 +1,4 @@
-//! A hasher in front of a filter: what users hold.
+//! A filter together with the hasher of its keys.
 
 mod any;
 mod builder;
@@ -46,7 +46,7 @@ pub struct Keyed<F> {
 const RUN: usize = 512;
 
 impl<F> Keyed<F> {
-    /// Puts `hasher` in front of `filter`, whose keys it must have hashed.
+    /// Combines `filter` with `hasher`, which must have hashed the filter's keys.
     pub fn new(hasher: KeyHasher, filter: F) -> Self {
         Self { hasher, forms: KeyForms::NONE, filter }
     }
@@ -57,14 +57,14 @@ impl<F> Keyed<F> {
         Self { forms, ..self }
     }
 
-    /// Returns the forms of the keys in the filter, as far as they are recorded: inserting through
-    /// `Keyed` records them, and files keep them.
+    /// Returns the forms of the keys in the filter, as far as they are recorded. Inserting through
+    /// `Keyed` records them, and files store them.
     pub fn key_forms(&self) -> KeyForms {
         self.forms
     }
 
-    /// Checks that keys of the form `given` can be in the filter. A filter of text, queried with integers,
-    /// denies them all; call this where the form of the keys comes from a user.
+    /// Checks that keys of the form `given` can be in the filter. A filter of text rejects all
+    /// integers, for example; call this where the form of the keys comes from a user.
     ///
     /// # Errors
     /// [`Error::KeyForm`] if the filter is known to hold only keys of other forms.
@@ -114,7 +114,7 @@ impl<F> Keyed<F> {
     }
 }
 
-/// Hashes keys in runs and hands them to `each`, with the index of the first.
+/// Hashes keys in runs and calls `each` with them and the index of the first.
 pub(crate) fn in_runs<K: Key, E>(
     hasher: KeyHasher,
     keys: &[K],
@@ -130,7 +130,7 @@ pub(crate) fn in_runs<K: Key, E>(
     Ok(())
 }
 
-/// Hashes keys in runs and hands them to `each`, with their part of `out`.
+/// Hashes keys in runs and calls `each` with them and their part of `out`.
 fn map_runs<K: Key, T>(
     hasher: KeyHasher,
     keys: &[K],
@@ -194,17 +194,17 @@ impl<F: Registered> Keyed<F> {
 }
 
 impl<F: Build> Keyed<F> {
-    /// Returns the number of keys that the filter is made for.
+    /// Returns the capacity of the filter in keys.
     pub fn capacity(&self) -> u64 {
         self.filter.shape().keys()
     }
 
-    /// Returns what the filter's shape promises.
+    /// Returns size, rate and cost of the filter's shape.
     pub fn figures(&self) -> Figures {
         self.filter.shape().figures()
     }
 
-    /// Returns the expected false positive rate with the keys that are in the filter now.
+    /// Returns the expected false positive rate with the present number of keys.
     pub fn fpr(&self) -> f64 {
         self.filter.shape().fpr_at(self.filter.len())
     }
@@ -482,7 +482,7 @@ impl<F: Adapt> Keyed<F> {
 }
 
 impl<F: Merge> Keyed<F> {
-    /// Takes in the keys of `other`, which must have the same shape, hash and seed.
+    /// Adds the keys of `other`, which must have the same shape, hash and seed.
     ///
     /// # Errors
     /// [`Error::Mismatch`] or [`Error::Capacity`]; the filter is then unchanged.
@@ -495,7 +495,7 @@ impl<F: Merge> Keyed<F> {
 }
 
 impl<F: SetOps> Keyed<F> {
-    /// Keeps what may be in both: see [`SetOps::intersect`].
+    /// Keeps the keys that may be in both filters: see [`SetOps::intersect`].
     ///
     /// # Errors
     /// [`Error::Mismatch`]; the filter is then unchanged.
@@ -504,7 +504,7 @@ impl<F: SetOps> Keyed<F> {
         self.filter.intersect(&other.filter)
     }
 
-    /// Returns how alike both are: see [`SetOps::similarity`].
+    /// Returns the similarity of both filters: see [`SetOps::similarity`].
     ///
     /// # Errors
     /// [`Error::Mismatch`] for different shapes, hashes or seeds.

@@ -45,7 +45,7 @@ impl<'de, F: Persist> Visitor<'de> for FileVisitor<F> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Self::Value, A::Error> {
-        // The length that a sequence states may be a lie, so it allocates nothing.
+        // The stated length of a sequence may be wrong, so nothing is allocated for it.
         let mut bytes = Vec::new();
         while let Some(byte) = sequence.next_element()? {
             if bytes.len() == bytes.capacity() && bytes.try_reserve(bytes.len().max(4096)).is_err()

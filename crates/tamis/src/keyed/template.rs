@@ -14,12 +14,12 @@ const WORD: usize = 8;
 const ZEROS: [u8; 4096] = [0; 4096];
 
 impl Keyed<AnyFilter> {
-    /// Returns kind, shape, hash function and seed as bytes. [`Keyed::from_template`] makes an empty filter
-    /// of them that can be merged with this one. Workers on other machines need not plan a shape again,
-    /// which takes floating-point arithmetic.
+    /// Returns kind, shape, hash function and seed as bytes, from which [`Keyed::from_template`]
+    /// makes an empty filter that can be merged with this one. Workers on other machines then need
+    /// not plan the shape again, which takes floating-point arithmetic.
     ///
-    /// The bytes are those of an empty filter's file with runs of zeros replaced by their length: a few
-    /// hundred bytes for most kinds, whatever the capacity.
+    /// The bytes are those of an empty filter's file with runs of zeros replaced by their length: a
+    /// few hundred bytes for most kinds, at any capacity.
     ///
     /// ```
     /// use tamis::{AnyFilter, Keyed, Kind, Limits};
@@ -54,8 +54,8 @@ impl Keyed<AnyFilter> {
         Ok(template)
     }
 
-    /// Makes an empty filter of the bytes of [`Keyed::to_template`]. `limits` bounds its size, because a
-    /// short template can describe a large filter.
+    /// Makes an empty filter from the bytes of [`Keyed::to_template`]. `limits` bounds its size,
+    /// because a short template can describe a large filter.
     ///
     /// # Errors
     /// [`Error::File`] names what is wrong with the bytes; [`Error::Memory`] if an allocation fails.

@@ -41,13 +41,13 @@ use sealed::{PartRecords, SolveParts};
 
 const TABLE: Name = Name::new("table");
 const REST: Name = Name::new("rest");
-/// The bit of a container's kind that tells a part from a filter.
+/// The bit of a container's kind that distinguishes a part from a filter.
 const PART: u16 = 1 << 15;
 
 pub(crate) mod sealed {
     use super::*;
 
-    /// Is solved in shards by the leading bits of the digest.
+    /// A static filter that is solved in shards by the leading bits of the digest.
     pub trait SolveParts: Build + Static + Persist {
         /// The gathered keys.
         type Records: PartRecords;
@@ -233,7 +233,7 @@ fn check_range(range: PartRange, mut digests: impl Iterator<Item = u64>) -> Resu
     }
 }
 
-/// Is built in parts on several machines, to the same bytes as on one.
+/// A static filter that can be built in parts on several machines, to the same bytes as on one.
 ///
 /// 1. Each of `n` workers, `n` a power of two up to 256, gathers the keys in its range of
 ///    [`KeyHash::hi`](crate::KeyHash) with [`gather_part`](Self::gather_part), and reports
@@ -389,7 +389,7 @@ impl<F: BuildParts> GatheredPart<F> {
         if len > total {
             return Err(Error::Part {
                 part: range.index(),
-                what: "has more keys than all parts are said to have",
+                what: "has more keys than the stated total",
             });
         }
         F::check_value(shape, largest)?;
@@ -425,7 +425,7 @@ fn shards_of<F: SolveParts>(range: PartRange, shape: &F::Shape) -> Option<core::
     (range.bits() <= bits).then(|| range.shards(bits))
 }
 
-/// Returns a number that tells shapes apart, and versions of this crate, whose solvers may differ.
+/// Returns a number that distinguishes shapes and versions of this crate, whose solvers may differ.
 fn check_value(shape: &impl Shape) -> u64 {
     xxh3_64(format!("{} {shape:?}", env!("CARGO_PKG_VERSION")).as_bytes())
 }
@@ -440,7 +440,8 @@ pub struct Part<F> {
     shape: u64,
     /// The shards' words of the table. Without shards it is empty.
     table: Words,
-    /// What else the shards consist of, each after the number of its words. Without shards: the records.
+    /// The other words of the shards, each shard after the number of its words. Without shards: the
+    /// records.
     rest: Words,
     kind: PhantomData<fn() -> F>,
 }

@@ -193,7 +193,7 @@ fn what(error: Error) -> String {
     error.to_string()
 }
 
-/// Both for parts that are solved by their workers and for those that carry digests.
+/// Checks parts that are solved by their workers and parts that carry digests.
 #[test]
 fn parts_that_do_not_belong_together_are_refused() {
     let keys = hashes(400_000);
@@ -245,7 +245,7 @@ fn keys_and_shapes_that_do_not_fit_are_refused() {
     let capacity = gathered().solve(&options, &shape, 1000).unwrap_err();
     assert!(matches!(capacity, Error::Capacity { capacity: 999 }));
     let total = gathered().solve(&options, &shape, len - 1).unwrap_err();
-    assert_eq!(what(total), "part 1 has more keys than all parts are said to have");
+    assert_eq!(what(total), "part 1 has more keys than the stated total");
 
     let whole = PartRange::new(0, 1).unwrap();
     let narrow = BloomierShape::new(1000, 4, 3).unwrap();
@@ -308,7 +308,7 @@ fn damaged_bytes_are_refused() {
         }
         let other = Part::<BinaryFuse>::from_bytes(&bytes).unwrap_err();
         assert!(matches!(other, Error::Mismatch { what: "kind" }));
-        // A part is no filter, and a filter is no part.
+        // A part is not a filter, and a filter is not a part.
         assert!(crate::container::peek(&bytes).is_err());
         let filter = bytes_of(&Xor::build(shape, &keys[..]).unwrap());
         assert!(matches!(Part::<Xor>::from_bytes(&filter), Err(Error::File(_))));
@@ -329,7 +329,7 @@ fn stopped_builds_end_with_an_error() {
     assert!(matches!(filter, Err(Error::Stopped { .. })));
 }
 
-/// A part that claims more keys than the shape is made for.
+/// Checks a part that claims more keys than the shape's capacity.
 #[test]
 fn a_total_above_the_capacity_is_refused() {
     let (keys, shape) = (hashes(1000), XorShape::fit(1000, 0.01).unwrap());

@@ -63,7 +63,7 @@ pub(super) trait BitFilter: Registered<Shape: MaskShape> {
     fn clear_partial_keys(_words: &mut [u64]) {}
 }
 
-/// A shape whose keys' bits lie under masks of words.
+/// A shape that maps a key to masks of words.
 pub(super) trait MaskShape: BitShape {
     /// Calls `visit` with each word of a key and the mask of the key's bits there, until it returns
     /// `false`. Returns whether it never did.
@@ -112,7 +112,7 @@ fn insert<A: Atomic>(
     Ok(set(shape, words, key))
 }
 
-/// The number of keys, and the rule of [`BitArray`] that says when the array is full.
+/// The number of keys, and the rule of [`BitArray`] for when the array is full.
 ///
 /// A thread counts its key before it sets the bits, so that two threads cannot both take the last place.
 /// A recount does not see keys that are counted and whose bits are not set yet, so the limit can be
@@ -135,7 +135,7 @@ const COUNTING: u64 = ROOM_MASK;
 const UNKNOWN: u64 = ROOM_MASK - 1;
 
 impl<A: Atomic> Counter<A> {
-    /// Counts an insertion. Returns `false` if the bits must be looked at first.
+    /// Counts an insertion. Returns `false` if the bits must be read first.
     #[inline(always)]
     fn count_insertion(&self, capacity: u64) -> bool {
         let mut len = self.len.load();
@@ -172,8 +172,8 @@ impl<A: Atomic> Counter<A> {
             };
             let next = (recounts + 1) << ROOM_BITS | left;
             if self.state.compare_exchange(state, next) && room == COUNTING && left > 0 {
-                // As many insertions as the capacity were counted. Threads that count meanwhile only
-                // add.
+                // As many insertions as the capacity were counted. Threads that count at the same
+                // time only add.
                 self.len.fetch_sub(shape.keys() - keys);
             }
         }

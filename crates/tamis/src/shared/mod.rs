@@ -58,11 +58,11 @@ const SHARD_KEYS: u64 = 4096;
 ///
 /// [`Sliding`] is one filter behind a lock: a window of the last keys cannot be divided.
 ///
-/// Other kinds are divided by the leading bits of the hash into shards, 64 by default and fewer for small
-/// capacities. Each shard is a plain filter behind a lock, with room for its share of the keys and 6
-/// standard deviations more. The false positive rate is that of the plain kind. A key that is inserted many
-/// times takes room in its own shard only, so that shard can be [`Error::Full`] before the filter holds
-/// as many keys as its capacity.
+/// Other kinds are divided by the leading bits of the hash into shards, 64 by default and fewer for
+/// small capacities. Each shard is a plain filter behind a lock, with capacity for its part of the
+/// keys and 6 standard deviations more. The false positive rate is that of the plain kind. A key
+/// that is inserted many times takes room in its own shard only, so that shard can be
+/// [`Error::Full`] before the filter holds as many keys as its capacity.
 ///
 /// # Panics in other threads
 ///
@@ -114,8 +114,8 @@ macro_rules! share_kind {
 
 crate::registry!(share);
 
-/// Returns the capacity of each of `shards` shards: its share of `keys` and 6 standard deviations of the
-/// binomial distribution, at most `keys`.
+/// Returns the capacity of each of `shards` shards: its part of `keys` and 6 standard deviations of
+/// the binomial distribution, at most `keys`.
 fn shard_capacity(keys: u64, shards: u64) -> u64 {
     let share = keys as f64 / shards as f64;
     let deviation = (share * (1.0 - 1.0 / shards as f64)).sqrt();
@@ -136,9 +136,9 @@ where
         Self::with_shards(1 << shards.ilog2(), keys, Keyed::<G>::builder().fpr(fpr))
     }
 
-    /// Returns an empty filter in `shards` shards for `keys` keys in all. `builder` decides rate, settings,
-    /// hash and seed, and its bytes are those of a shard. Kinds that are not divided have one shard,
-    /// whatever `shards` is.
+    /// Returns an empty filter in `shards` shards for `keys` keys in total. `builder` sets rate,
+    /// settings, hash and seed, and its size in bytes is that of one shard. Kinds that are not
+    /// divided always have one shard.
     ///
     /// ```
     /// use tamis::{CountingBloom, Keyed, Shared};
@@ -175,7 +175,7 @@ where
         Ok(Self { hasher, forms: AtomicU64::new(forms.bits()), storage })
     }
 
-    /// Puts the shards of [`Shared::shards`] together again. They must be in the same order.
+    /// Joins the shards of [`Shared::shards`], which must be in the same order.
     ///
     /// # Errors
     /// [`Error::Mismatch`] if two differ in shape, hash or seed, [`Error::Infeasible`] if their number is
@@ -202,9 +202,9 @@ where
 
     /// Returns the bytes of a `.tamis` file for each shard. Each opens as a filter of its kind.
     ///
-    /// With one shard the file holds the same keys as this filter. With several, a shard alone denies the
-    /// keys of the others, and its keys too unless their hashes are rotated as this filter rotates them:
-    /// [`Shared::from_shards`] puts the shards together.
+    /// With one shard the file holds the same keys as this filter. With several, a shard alone
+    /// denies the keys of the others, and its keys too unless their hashes are rotated as this
+    /// filter rotates them: [`Shared::from_shards`] joins the shards.
     ///
     /// ```
     /// use tamis::{Cuckoo, Keyed, Shared};
@@ -216,7 +216,8 @@ where
     /// # Ok::<_, tamis::Error>(())
     /// ```
     ///
-    /// Each shard is read at another moment: a key that is inserted meanwhile may be in or not.
+    /// Each shard is read at another moment, so a key that is inserted during the call may be
+    /// missing.
     ///
     /// # Errors
     /// [`Error::Poisoned`], or [`Error::Memory`] if an allocation fails.
@@ -300,7 +301,7 @@ where
         self.len() == 0
     }
 
-    /// Hashes keys in runs and hands them to `each`, with their part of `out`.
+    /// Hashes keys in runs and calls `each` with them and their part of `out`.
     fn in_runs<K: Key, T>(
         &self,
         keys: &[K],
@@ -313,7 +314,7 @@ where
     }
 }
 
-/// The forms that [`Shared`] recorded; unknown bits cannot occur.
+/// Returns the forms that [`Shared`] recorded. Unknown bits cannot occur.
 fn key_forms(bits: u64) -> KeyForms {
     KeyForms::from_bits(bits).unwrap_or_default()
 }
@@ -347,8 +348,9 @@ where
     /// Inserts keys, faster than one by one.
     ///
     /// # Errors
-    /// [`Error::Full`] states the number of keys before the first that did not fit. Those are in, and keys
-    /// after it may be. [`Error::Poisoned`]: any of the keys may be in.
+    /// [`Error::Full`] states the number of keys before the first that did not fit. Those were
+    /// inserted, and keys after it may have been. [`Error::Poisoned`]: any of the keys may have
+    /// been inserted.
     pub fn insert_batch<K: Key>(&self, keys: &[K]) -> Result<(), Error> {
         self.record::<K>();
         in_runs(self.hasher, keys, |at, hashes| {

@@ -29,7 +29,8 @@ pub struct Sharded<G> {
     bits: u32,
 }
 
-/// Two cache lines, which processors fetch together: threads in two shards do not disturb each other.
+/// Two cache lines, which processors fetch together, so that threads in two shards do not slow each
+/// other down.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Shard<G>(RwLock<G>);
@@ -106,8 +107,8 @@ impl<G> Sharded<G> {
 impl<G: Registered + Send + Sync> Storage for Sharded<G> {
     type Filter = G;
 
-    /// A window of the last keys is one shard: of several, a key that is pushed over and over would make
-    /// its shard forget keys that are still in the window.
+    /// Returns 1 for a window of the last keys: with several shards, a key that is pushed over and
+    /// over would make its shard forget keys that are still in the window.
     fn max_shards() -> usize {
         if G::KIND.can(Capability::Window) { 1 } else { MAX_SHARDS }
     }

@@ -1,4 +1,4 @@
-//! What [`Shared`](super::Shared) holds: shards behind locks, or an array of atomic words.
+//! Storage of [`Shared`](super::Shared): shards behind locks, or an array of atomic words.
 
 use crate::any::Registered;
 use crate::error::Error;

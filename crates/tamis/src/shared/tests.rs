@@ -12,7 +12,7 @@ fn threads_can_share_every_form() {
     is_shared_by_threads::<Shared<Keyed<Sliding>>>();
 }
 
-/// 8 threads insert, query and count on each other's keys; every key that was acknowledged is in.
+/// Lets 8 threads insert and query their own keys, and checks that all keys are members afterwards.
 fn stress<G>(keys: u64)
 where
     G: Registered,
@@ -39,7 +39,7 @@ where
     });
     let all: Vec<u64> = (0..THREADS * each).collect();
     assert!(shared.contains_batch(&all).iter().all(|found| *found));
-    // A table that takes two keys for one counts one.
+    // A table that takes two keys for one counts only one.
     assert!(shared.len() <= keys && shared.len() > keys * 9 / 10, "{} keys", shared.len());
     let strangers: Vec<u64> = (1 << 40..(1 << 40) + 20_000).collect();
     let found = shared.contains_batch(&strangers).iter().filter(|found| **found).count();
@@ -255,7 +255,7 @@ fn a_poisoned_shard_denies_nothing() {
     }
     assert!(matches!(shared.insert_batch(&keys), Err(Error::Poisoned)));
     assert!(matches!(shared.shards(), Err(Error::Poisoned)));
-    // Other shards work, and non-members of the poisoned one pass for members.
+    // Other shards work, and non-members of the poisoned one are reported as members.
     let strangers: Vec<u64> = (1 << 40..(1 << 40) + 10_000).collect();
     let found = shared.contains_batch(&strangers).iter().filter(|found| **found).count();
     assert!(found < 10_000 / 4);

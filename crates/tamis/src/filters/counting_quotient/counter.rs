@@ -92,7 +92,8 @@ pub(super) fn decode(width: u32, left: u64, slot: impl Fn(u64) -> u64) -> Option
     let (digit, mut rest) = (width - 1, 0u64);
     for (number, at) in (announced..left).enumerate() {
         let (value, shift) = (slot(at), number as u32 * digit);
-        // No count has a digit that starts so high, so neither the digit nor its shift can overflow.
+        // The digits of a valid count start at bit 49 or below, so neither a digit nor its shift
+        // can overflow.
         if shift > 49 || (value & mask(digit)).leading_zeros() < shift {
             return None;
         }

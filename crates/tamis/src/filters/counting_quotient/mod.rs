@@ -29,10 +29,11 @@
 //! fingerprint. Removing a non-member returns `false` if its fingerprint is not in. Otherwise one copy
 //! of that fingerprint is removed, which may be the last one of a member.
 //!
-//! The filter is full when it holds as many keys as its capacity. It could run out of slots before: if
-//! every key is inserted twice, one table in 10^15 does. Higher counts take fewer slots than keys, and
-//! small tables have room for all keys in their last slot. An adversary who knows the seed of the hash can
-//! fill one run on purpose. The filter is then full early, and slow, but correct.
+//! The filter is full when it holds as many keys as its capacity. It could run out of slots before:
+//! if every key is inserted twice, one table in 10^15 does. Higher counts take fewer slots than
+//! keys, and small tables have room for all keys in their last slot. An adversary that knows the
+//! seed of the hash can fill one run on purpose. The filter is then full early, and slow, but
+//! correct.
 //!
 //! Pandey, Bender, Johnson, Patro, *A General-Purpose Counting Filter: Making Every Bit Count*,
 //! 2017. Differences: slots are not a power of two; counters are recognised by values that do not
@@ -260,7 +261,7 @@ impl CountingQuotient {
 
     /// Changes the number of slots to 2, 4, 8 … times as many or a half, a quarter …, and the capacity
     /// by the same factor. Each doubling takes a bit from the remainder and each halving adds one, so
-    /// the fingerprints stay the same, and the rate depends on the keys that are in.
+    /// the fingerprints stay the same, and the rate depends only on the keys in the filter.
     ///
     /// # Errors
     /// [`Error::Infeasible`] for other numbers of slots, [`Error::Limit`] if a size is out of range,

@@ -320,9 +320,9 @@ impl Table {
 
     /// Returns whether a remainder is in the run of its quotient.
     ///
-    /// At full load 39 % of non-members have a quotient without a run. A branch on that would wait for
-    /// memory and be mispredicted that often. So this compares whatever is there, while the next
-    /// lookups start.
+    /// At full load 39 % of non-members have a quotient without a run. A branch on that would wait
+    /// for memory and be mispredicted that often. So this compares the slots in either case, while
+    /// the next lookups start.
     #[inline(always)]
     pub(super) fn contains(
         &self,

@@ -17,9 +17,9 @@
 //!
 //! The right bucket is the left one plus an offset, modulo the half, that depends on the
 //! fingerprint only. So a fingerprint can be moved to its other bucket without knowing its key. Two
-//! keys cannot be distinguished if they share the fingerprint and the pair of buckets: one of `(2^f
-//! - 1) n / 2` classes, all equally likely, wherever the fingerprints have moved. That makes the
-//! rate exact: see [`CuckooShape::fpr_at`].
+//! keys cannot be distinguished if they share the fingerprint and the pair of buckets: one of
+//! `(2^f - 1) n / 2` classes, all equally likely, wherever the fingerprints have moved. That makes
+//! the rate exact: see [`CuckooShape::fpr_at`].
 //!
 //! If both buckets are full, an insertion searches breadth first for the shortest chain of moves
 //! that ends in a free slot, and moves nothing before one is found: a refused key changes nothing.

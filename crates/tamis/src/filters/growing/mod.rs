@@ -22,9 +22,9 @@
 //! | cache lines | 1 or 2, and 1 or 2 of the list of segments, which is 10 % of the memory |
 //! | building | by insertions: each moves half of a segment of about 12 lines; every 512th splits one |
 //!
-//! **No false negatives.** Every key has an entry of its own, in the bucket that its bits lead to,
-//! which is a prefix of its other bits. Inserting creates one. A split moves a key and its entry to
-//! the same bucket, since both are moved by the same bit; an entry without bits is copied to both.
+//! **No false negatives.** Every key has its own entry, in the bucket that its bits lead to, which
+//! is a prefix of its other bits. Inserting creates one. A split moves a key and its entry to the
+//! same bucket, since both are moved by the same bit; an entry without bits is copied to both.
 //! Removing `x` deletes the longest entry that matches it. If that entry belongs to another key
 //! `y`, the entry of `x` is not longer, so it is a prefix of the entry of `y`, and serves `y` from
 //! now on.
@@ -39,9 +39,9 @@
 //! filters, by the theorem of the paper. With a largest size given, fingerprints are long at first
 //! and shortest at that size, where memory counts. `shape.rs` computes the exact rate.
 //!
-//! **Void entries** of a round are in fewer buckets, as a share of all, than the round's share of
+//! **Void entries** of a round are in a fraction of the buckets that is below the round's part of
 //! the rate. When a key with a void entry is removed, its copies in other buckets stay, within that
-//! share. Of equal entries 64 are kept, and of void ones 3: from then on they are permanent, and
+//! part. Of equal entries 64 are kept, and of void ones 3: from then on they are permanent, and
 //! represent any number of keys. So a key can be inserted any number of times.
 //!
 //! **No operation takes more work in a larger filter.** A split reads and writes a segment of up to

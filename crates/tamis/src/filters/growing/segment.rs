@@ -38,8 +38,8 @@ pub(super) const MAX_ENTRIES: u32 = 0xffff;
 /// The largest number of entries in a run. Random keys do not make runs of 30, and copies of one
 /// key are limited: only adversarial keys reach this limit.
 const LONGEST_RUN: u64 = 4096;
-/// The number of equal entries in a run from which on they are permanent, whatever is inserted or
-/// removed. Equal entries stay equal and together in every split.
+/// The number of equal entries in a run from which on insertions and removals leave them unchanged.
+/// Equal entries stay equal and together in every split.
 const MAX_COPIES: usize = 64;
 /// The same limit for void entries, each of which becomes two in every split.
 pub(super) const MAX_VOIDS: usize = 3;
@@ -282,7 +282,7 @@ impl Segment {
         equal & packed::mask(len * width) != 0
     }
 
-    /// Returns whether a run has so many copies of an entry that they are permanent.
+    /// Returns whether a run has enough copies of an entry to make them permanent.
     #[inline(always)]
     fn is_saturated(&self, layout: Layout, group: Group, run: Run, entry: u64) -> bool {
         if run.len < MAX_VOIDS as u64 {

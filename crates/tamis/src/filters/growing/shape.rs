@@ -180,15 +180,15 @@ impl GrowingShape {
 const QUERY_COST: f64 = 5.0;
 
 /// Returns the lengths of fingerprints by generation: the shortest that leave later generations
-/// their share of the rate.
+/// their part of the rate.
 ///
 /// Only sums, products and quotients decide, which give the same results on every machine: a file
 /// holds the rate and not the lengths.
 fn generations(base: u64, fpr: f64, most: u64) -> Vec<Generation> {
     let named = (most.div_ceil(SEGMENT_KEYS) / base).max(1).ilog2();
     let spent_by = |depth: u32| {
-        // The share of the rate after this number of generations, without a limit or up to the
-        // largest size.
+        // The part of the rate that is used after this number of generations, without a limit or up
+        // to the largest size.
         let share_after =
             |generations: u32| f64::from(generations) / (f64::from(generations) + RESERVE);
         match depth {

@@ -10,8 +10,8 @@ fn grown(keys: u64, fpr: f64, most: Option<u64>, members: &[KeyHash]) -> Growing
     Growing::build(GrowingShape::new(keys, fpr, most).unwrap(), members).unwrap()
 }
 
-/// Checks the drawing entry by entry: each key has an entry of its own, which is a prefix of its
-/// bits, in the bucket that its bits lead to.
+/// Checks the drawing entry by entry: each key has its own entry, which is a prefix of its bits, in
+/// the bucket that its bits lead to.
 #[test]
 fn every_key_has_an_entry_of_its_own() {
     for (fpr, most, size) in [(0.01, None, 40_000), (0.3, None, 300_000), (0.3, Some(3000), 40_000)]

@@ -126,8 +126,8 @@ impl MortonShape {
         if self.width == 8 { Layout::<8>::SLOTS } else { Layout::<12>::SLOTS }
     }
 
-    /// Returns the expected share of the keys that have spilled and of the overflow bits that are
-    /// set, with `keys` keys.
+    /// Returns the expected fractions of the keys that have spilled and of the overflow bits that
+    /// are set, with `keys` keys.
     ///
     /// The model is one block, and one of its buckets. `held[m][j]` is the probability that the
     /// bucket holds j keys when the block holds m: the next key goes to any bucket that has fewer
@@ -136,10 +136,10 @@ impl MortonShape {
     /// that accepts it.
     ///
     /// Key by key this gives `here[m]`, the probability that the block holds m. `clear[m]` is the
-    /// part of it where the block has not yet refused a key of a given overflow bit for want of
-    /// slots, and `calm[m][j]` the part where the bucket holds j and has refused none because it
-    /// has 3 itself. An overflow bit is clear if it is clear for the first reason and all its
-    /// buckets are for the second.
+    /// part of it where the block has not yet refused a key of a given overflow bit because it had
+    /// no free slot, and `calm[m][j]` the part where the bucket holds j and has refused none
+    /// because it has 3 itself. An overflow bit is clear if it is clear for the first reason and
+    /// all its buckets are for the second.
     fn spilled(&self, keys: u64) -> (f64, f64) {
         const STEPS: u64 = 1024;
         let (slots, buckets) = (self.slots() as usize, f64::from(self.buckets()));

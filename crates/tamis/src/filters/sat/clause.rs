@@ -183,7 +183,7 @@ pub(super) fn holds(shape: &SatShape, words: &[u64], block: Block, digest: u64) 
     }
 }
 
-/// Does the same for rarely used shapes, in a function of its own.
+/// Does the same for rarely used shapes, in a separate function that is not inlined.
 #[inline(never)]
 fn holds_otherwise(shape: &SatShape, words: &[u64], block: Block, digest: u64) -> bool {
     let planes = shape.planes as usize;

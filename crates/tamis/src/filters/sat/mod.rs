@@ -25,7 +25,7 @@
 //!
 //! *Efficiency* is log2(1/rate) · keys / bits. Its limit is the threshold of random k-SAT, past which
 //! formulas have no solution: 0.822, 0.925, 0.967, 0.985 and 0.993 for k of 3 to 7. Solvers give up a
-//! few per cent before it. The filter states the efficiency that it reached, not the one requested.
+//! few percent before it. The filter states the efficiency that it reached, not the one requested.
 //!
 //! There are four constructions:
 //!
@@ -35,7 +35,7 @@
 //!   k · s reads.
 //! * `single`, the paper's *single-instance*: one formula, and s solutions of it that are as diverse as
 //!   can be found. They are not independent, so the rate is not known in advance: the build looks up
-//!   2^20 non-members, and the filter states what share of them passed.
+//!   2^20 non-members, and the filter states the fraction that passed.
 //! * `nae`: the same with *not all equal* clauses, which the complement of a solution satisfies as
 //!   well. s is half as large, and solutions are nearly independent. The rate is measured as for
 //!   `single`.
@@ -112,7 +112,7 @@ impl Construction {
     const ALL: [Self; 4] = [Self::Sliced, Self::Multi, Self::Single, Self::Nae];
     const NAMES: [&str; 4] = ["sliced", "multi", "single", "nae"];
 
-    /// Returns the share of non-members that one plane rejects.
+    /// Returns the fraction of non-members that one plane rejects.
     fn rejected(self, k: u32) -> f64 {
         (if self == Self::Nae { 2.0 } else { 1.0 }) * (-f64::from(k)).exp2()
     }

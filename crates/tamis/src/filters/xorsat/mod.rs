@@ -99,8 +99,8 @@ pub struct XorSatShape {
 const BLOCK: Setting = Setting::new("block", "256 to 16384: keys per block; default 3000");
 
 impl XorSatShape {
-    /// Returns the shape for `keys` keys in blocks of up to `block` keys, with `width` bits per slot and
-    /// one more bit in a share `more` of the blocks.
+    /// Returns the shape for `keys` keys in blocks of up to `block` keys, with `width` bits per
+    /// slot and one more bit in a fraction `more` of the blocks.
     ///
     /// # Errors
     /// [`Error::Limit`] if an argument is out of range.
@@ -189,8 +189,8 @@ impl Shape for XorSatShape {
         if whole == 1 {
             return Ok(shape);
         }
-        // The rate is 2^-w (1 - m / 2) with m the share of blocks that have one more bit. The factor
-        // just below 1 makes up for rounding errors.
+        // The rate is 2^-w (1 - m / 2) with m the fraction of blocks that have one more bit. The
+        // factor just below 1 makes up for rounding errors.
         let more = 2.0 - fpr * (1.0 - 1e-12) * f64::from(whole).exp2();
         let mixed = Self::new(whole - 1, more, keys, block)?;
         Ok(if mixed.figures().bytes < shape.figures().bytes { mixed } else { shape })
@@ -388,7 +388,7 @@ impl XorSat {
         equations
     }
 
-    /// Returns whether the one more bit, if the block has it, matches as well.
+    /// Returns whether the additional bit, if the block has one, matches as well.
     #[inline(always)]
     fn holds_more(&self, block: u64, equation: Question<2>) -> bool {
         let value = equation.value >> self.shape.width & 1;
