@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use anyhow::{Result, anyhow};
 use indicatif::ProgressBar;
-use tamis::{AnyFilter, Error, KeyHash, KeyHasher, KeySource, Kind};
+use tamis::{AnyFilter, Error, KeyHash, KeyHasher, Source, Kind};
 
 use crate::entries::find;
 use crate::hashing::{Runs, each_run};
@@ -72,7 +72,7 @@ impl<'a, 'r> DistinctRuns<'a, 'r> {
     }
 }
 
-impl KeySource for DistinctRuns<'_, '_> {
+impl Source<KeyHash> for DistinctRuns<'_, '_> {
     fn next_run(&mut self) -> Result<&[KeyHash], Error> {
         self.run.clear();
         // A run of duplicates only is skipped; returning an empty run would end the source.

@@ -146,7 +146,7 @@ pub(crate) fn scratch_of(target: &Path) -> PathBuf {
 }
 
 /// Returns the folder of a file, which need not exist.
-fn folder_of(path: &Path) -> &Path {
+pub(crate) fn folder_of(path: &Path) -> &Path {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     folder.unwrap_or(Path::new("."))
 }

@@ -67,7 +67,7 @@ impl Chain {
         let shape = shape(keys, ticks, share)?;
         check_memory(shape.figures().bytes, plan.max_memory)?;
         let filter = Sliding::build(shape, &[][..])?;
-        let filter = Keyed::new(KeyHasher::random(HashId::Fast), filter).with_key_forms(forms);
+        let filter = Keyed::new(KeyHasher::random(HashId::Fast)?, filter).with_key_forms(forms);
         Ok(Self::from_filters(vec![filter], fpr, plan.max_memory))
     }
 
