@@ -70,7 +70,7 @@ fn root() -> &'static str {
     concat!(env!("CARGO_MANIFEST_DIR"), "/..")
 }
 
-/// Installs the servers that the dictionary is tested with, where that can be done.
+/// Installs the servers and the tracer of system calls that the dictionary is tested with, where that can be done.
 fn servers() {
     let there = |program: &str| {
         let folders = std::env::var_os("PATH").unwrap_or_default();
@@ -78,7 +78,9 @@ fn servers() {
         let debian = format!("/usr/lib/{program}ql");
         found || std::path::Path::new(&debian).is_dir()
     };
-    for (program, package) in [("redis-server", "redis-server"), ("postgres", "postgresql")] {
+    let programs =
+        [("redis-server", "redis-server"), ("postgres", "postgresql"), ("strace", "strace")];
+    for (program, package) in programs {
         if there(program) {
             continue;
         }
@@ -87,7 +89,7 @@ fn servers() {
         let mut install = Command::new("apt-get");
         install.args(["install", "--yes", "--no-install-recommends", package]);
         if run(install.env("DEBIAN_FRONTEND", "noninteractive")).is_err() || !there(program) {
-            println!("NOT TESTED: the store in {package}, which could not be installed");
+            println!("NOT TESTED: what needs {package}, which could not be installed");
         }
     }
 }
