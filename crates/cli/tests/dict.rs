@@ -238,8 +238,7 @@ fn is_served_by(mut server: Server) {
         fails("get WHERE apple", &server.place("No"), "a dictionary's name is");
         fails("create --keys 1e14 WHERE", &server.place("large"), "");
         fails("get WHERE apple", &server.place("large"), "no dictionary here");
-        let [from, to] =
-            ["from", "to"].map(|name| server.place(&format!("{name}_{}", layout_name)));
+        let [from, to] = ["from", "to"].map(|name| server.place(&format!("{name}_{layout_name}")));
         for place in [&from, &to] {
             let create = format!("create --keys 1000 --layout {layout_name} WHERE");
             assert_eq!(dict(&create, place, "").0, 0);

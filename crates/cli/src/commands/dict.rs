@@ -146,8 +146,10 @@ fn delete(args: &DictKeys) -> Result<bool> {
     with(&args.place, |dict| each_key(args, |key| at(&args.place, dict.delete(key))))
 }
 
+type Bytes<'a> = Cow<'a, [u8]>;
+
 /// Splits a line at its first tab and removes the escapes. A value may contain tabs.
-fn split(line: &[u8]) -> Result<(Cow<'_, [u8]>, Cow<'_, [u8]>), String> {
+fn split(line: &[u8]) -> Result<(Bytes<'_>, Bytes<'_>), String> {
     let tab = memchr::memchr(b'\t', line).ok_or("no tab between a key and its value")?;
     Ok((unescape(&line[..tab])?, unescape(&line[tab + 1..])?))
 }

@@ -13,6 +13,7 @@ use crate::error::Error;
 #[derive(Debug)]
 pub(super) struct UnfinishedFile {
     path: PathBuf,
+    #[cfg_attr(not(feature = "redb"), expect(dead_code, reason = "it holds the lock"))]
     file: File,
 }
 

@@ -52,7 +52,7 @@ fn replace_in_store(store: &impl Store, from: &[u8], to: &[u8]) {
 pub(crate) fn replace_in_files(path: &Path, from: &[u8], to: &[u8]) -> bool {
     if path.is_dir() {
         let entries = path.read_dir().unwrap().map(|entry| entry.unwrap().path());
-        return entries.fold(false, |any, path| replace_in_files(&path, from, to) || any);
+        return entries.filter(|path| replace_in_files(path, from, to)).count() > 0;
     }
     let mut bytes = std::fs::read(path).unwrap();
     let found = replace(&mut bytes, from, to);
@@ -93,7 +93,8 @@ fn replace_in_redis(address: &str, name: &str, from: &[u8], to: &[u8]) {
 fn replace_in_postgres(address: &str, name: &str, from: &[u8], to: &[u8]) {
     let mut client = postgres::Client::connect(address, postgres::NoTls).unwrap();
     let columns = "select table_name::text, column_name::text from information_schema.columns
-        where table_name in ($1, $1 || '_index') and column_name in ('key', 'value')";
+        where table_name::text in ($1::text, $1 || '_index')
+        and column_name::text in ('key', 'value')";
     for row in client.query(columns, &[&name]).unwrap() {
         let (table, column): (String, String) = (row.get(0), row.get(1));
         let update = format!(
@@ -165,7 +166,8 @@ impl Home for Named {
         }
         let mut client = postgres::Client::connect(address, postgres::NoTls).unwrap();
         let relations = "select relname::text from pg_class
-            where relkind in ('r', 'S') and (relname = $1 or starts_with(relname, $1 || '_'))";
+            where relkind in ('r', 'S')
+            and (relname::text = $1::text or starts_with(relname::text, $1 || '_'))";
         client.query(relations, &[&name]).unwrap().iter().map(|row| row.get(0)).collect()
     }
 
