@@ -13,6 +13,7 @@ const fn fault(
 
 const FORMAT: &str = "tamis-format --lib";
 const HASH: &str = "tamis --lib hash::";
+const SEEDS: &str = "tamis-conformance --test seeds";
 const DICTIONARY: &str = "tamis-dictionary --test dictionary";
 const CORRUPT: &str = "tamis-conformance --test corrupt";
 
@@ -162,8 +163,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "tamis-format --lib save",
     ),
     // Hashes and seeds.
-    fault("crates/tamis/src/hash.rs", "1 => Ok(Self::Fast),", "1 | 3 => Ok(Self::Fast),", HASH),
-    fault("crates/tamis/src/hash.rs", ".rotate_left(27)", ".rotate_left(26)", HASH),
+    fault("crates/tamis/src/hash.rs", "1 => Ok(Self::Fast),", "1 | 3 => Ok(Self::Fast),", SEEDS),
+    fault("crates/tamis/src/hash.rs", ".rotate_left(27)", ".rotate_left(26)", SEEDS),
     fault(
         "crates/tamis/src/hash.rs",
         "KeyHash { hi, lo: lo.rotate_left(32) }",
@@ -180,7 +181,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "crates/tamis/src/hash.rs",
         "let words = [first.hi, first.lo, second.hi, second.lo];",
         "let words = [first.hi, first.lo, second.hi, first.lo];",
-        HASH,
+        SEEDS,
     ),
     fault(
         "crates/tamis/src/hash.rs",
