@@ -230,7 +230,8 @@ fn every_bit_moves_every_bit() {
 #[test]
 fn every_bit_of_a_string_moves_every_bit() {
     let hasher = KeyHasher::new(HashId::Fast, [3, 4]);
-    for length in [2usize, 3, 4, 7, 8, 9, 15, 16, 17, 24, 32, 33, 64, 127, 128, 129, 144, 256, 300] {
+    for length in [2usize, 3, 4, 7, 8, 9, 15, 16, 17, 24, 32, 33, 64, 127, 128, 129, 144, 256, 300]
+    {
         let key = |n: u64, length: usize| {
             let mut key = vec![0; length];
             let front = length.min(8);
