@@ -2,8 +2,8 @@
 //!
 //! A key becomes a 128-bit state in which each 16 bytes are one product, `(a + k) * (b + k')`, of two of
 //! its words and two secret words (NH of UMAC). Blocks of 128 bytes are the coefficients of a polynomial
-//! modulo 2^127 - 1, evaluated at a secret point. The last step turns the state into a [`KeyHash`]. FORMAT.md has the
-//! specification, SECURITY.md the bounds.
+//! modulo 2^127 - 1, evaluated at a secret point. The last step turns the state into a [`KeyHash`].
+//! FORMAT.md has the specification, SECURITY.md the bounds.
 //!
 //! xxh3 is not used, whatever its secret: its short inputs meet public multipliers, so that a pair of
 //! keys of 9 and 16 bytes can be prepared which collides in all 128 bits under 1 secret in 2^20, and its

@@ -120,8 +120,8 @@ fn fast_is_what_the_specification_says() {
 }
 
 /// A search of all keys and secrets at reduced width: how often the products `v * k` and `(v + d) * k` give
-/// the same `hi`, or the same hash, for the worst difference `d`. Folding the product to one word before the last step
-/// would give 6.8 instead of 4.
+/// the same `hi`, or the same hash, for the worst difference `d`. A state that is folded to one word by an
+/// exclusive or gives more than 6 instead of 4, and the number grows with the width.
 #[test]
 fn no_difference_of_integers_collides_often() {
     let factors = |bits: u32| ((1 << (bits - 1)) + 1..1u128 << bits).step_by(2);
