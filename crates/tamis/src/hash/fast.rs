@@ -114,7 +114,7 @@ impl FastKey {
     fn times_point(&self, state: u128) -> u128 {
         let (low, high) = (product(state as u64, self.point), product(high(state), self.point));
         // 2^64 * high = 2^127 * (high / 2^63) + 2^64 * (high % 2^63), and 2^127 is 1.
-        let wrapped = (high << 64 & (1 << 127) - 1) + (high >> 63);
+        let wrapped = ((high << 64) & ((1 << 127) - 1)) + (high >> 63);
         reduced(reduced(low) + wrapped)
     }
 
@@ -146,7 +146,7 @@ fn high(x: u128) -> u64 {
 /// Returns a number that equals `x` modulo 2^127 - 1 and is at most 2^127.
 #[inline(always)]
 fn reduced(x: u128) -> u128 {
-    (x & (1 << 127) - 1) + (x >> 127)
+    (x & ((1 << 127) - 1)) + (x >> 127)
 }
 
 /// Returns the product of two words of a key, each plus its secret word.
