@@ -286,10 +286,12 @@ pub fn the_unknown_is_an_error<F: Subject>() {
         let error = told(&|parts| id(parts, 16, kind));
         assert!(matches!(&error, Error::Unknown(name) if name.what == "filter"), "{error}");
     }
-    for hash in [0, 3, 0xffff] {
+    for hash in [0, 4, 0xffff] {
         let error = told(&|parts| id(parts, 32, hash));
         assert!(matches!(&error, Error::Unknown(name) if name.what == "hash"), "{error}");
     }
+    let error = told(&|parts| id(parts, 32, 1));
+    assert!(matches!(error, Error::Outdated { .. }), "{error}");
     for section in 0..sound.sections.len() {
         let error = told(&|parts| parts.sections[section].0 = *b"nonsense");
         assert!(matches!(error, Error::File(tamis_format::Error::Corrupt { .. })), "{error}");

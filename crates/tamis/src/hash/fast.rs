@@ -2,8 +2,8 @@
 //!
 //! A key becomes a 128-bit state in which each 16 bytes are one product, `(a + k) * (b + k')`, of two of
 //! its words and two secret words (NH of UMAC). Blocks of 128 bytes are the coefficients of a polynomial
-//! modulo 2^127 - 1, evaluated at a secret point. The last step turns the state into a [`KeyHash`]. FORMAT.md has the
-//! specification, SECURITY.md the bounds.
+//! modulo 2^127 - 1, evaluated at a secret point. The last step turns the state into a [`KeyHash`].
+//! FORMAT.md has the specification, SECURITY.md the bounds.
 //!
 //! xxh3 is not used, whatever its secret: its short inputs meet public multipliers, so that a pair of
 //! keys of 9 and 16 bytes can be prepared which collides in all 128 bits under 1 secret in 2^20, and its
@@ -114,7 +114,7 @@ impl FastKey {
     fn times_point(&self, state: u128) -> u128 {
         let (low, high) = (product(state as u64, self.point), product(high(state), self.point));
         // 2^64 * high = 2^127 * (high / 2^63) + 2^64 * (high % 2^63), and 2^127 is 1.
-        let wrapped = (high << 64 & (1 << 127) - 1) + (high >> 63);
+        let wrapped = ((high << 64) & ((1 << 127) - 1)) + (high >> 63);
         reduced(reduced(low) + wrapped)
     }
 
@@ -146,7 +146,7 @@ fn high(x: u128) -> u64 {
 /// Returns a number that equals `x` modulo 2^127 - 1 and is at most 2^127.
 #[inline(always)]
 fn reduced(x: u128) -> u128 {
-    (x & (1 << 127) - 1) + (x >> 127)
+    (x & ((1 << 127) - 1)) + (x >> 127)
 }
 
 /// Returns the product of two words of a key, each plus its secret word.
