@@ -79,11 +79,14 @@ fn root() -> &'static str {
     concat!(env!("CARGO_MANIFEST_DIR"), "/..")
 }
 
-/// Installs the servers that the dictionary is tested with, where the system allows it.
+/// Installs the servers and the tracer of system calls that the dictionary is tested with, where the
+/// system allows it.
 fn servers() {
-    for (program, package) in [("redis-server", "redis-server"), ("postgres", "postgresql")] {
+    let packages =
+        [("redis-server", "redis-server"), ("postgres", "postgresql"), ("strace", "strace")];
+    for (program, package) in packages {
         if !install(program, package) {
-            println!("NOT TESTED: the store in {package}, which could not be installed");
+            println!("NOT TESTED: what needs {package}, which could not be installed");
         }
     }
 }

@@ -63,12 +63,8 @@ pub(crate) fn open_for(path: &Path, check: bool, forms: KeyForms) -> Result<Keye
     Ok(opened)
 }
 
-/// Opens and verifies a filter that will be changed by keys of these forms, which takes a copy in memory.
-pub(crate) fn open_to_change_for(path: &Path, forms: KeyForms) -> Result<Keyed<AnyFilter>> {
-    open_within(path, forms, None)
-}
-
-/// Does the same, if the copy takes at most `limit` bytes or, without a limit, the available memory.
+/// Opens and verifies a filter that will be changed by keys of these forms, if its copy in memory takes at
+/// most `limit` bytes or, without a limit, the available memory.
 pub(crate) fn open_within(
     path: &Path,
     forms: KeyForms,
