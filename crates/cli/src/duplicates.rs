@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use anyhow::{Result, anyhow};
 use indicatif::ProgressBar;
-use tamis::{AnyFilter, Error, KeyHash, KeyHasher, Source, Kind};
+use tamis::{AnyFilter, Error, KeyHash, KeyHasher, Kind, Source};
 
 use crate::entries::find;
 use crate::hashing::{Runs, each_run};

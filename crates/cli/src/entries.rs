@@ -1,7 +1,7 @@
 //! Reads lines of a key, a tab and a value.
 
 use anyhow::{Result, bail};
-use tamis::{Source, KeyHash, KeyHasher};
+use tamis::{KeyHash, KeyHasher, Source};
 
 use crate::hashing::{Pool, Tally};
 use crate::input::{Batch, Keys};
