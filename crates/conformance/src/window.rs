@@ -27,7 +27,7 @@ fn timed<F: Subject>(keys: u64, ticks: u64) -> Option<F> {
 fn all_in<F: Filter>(filter: &F, keys: impl Iterator<Item = KeyHash>, what: &str) {
     let keys: Vec<KeyHash> = keys.collect();
     let mut out = vec![false; keys.len()];
-    filter.contains_batch(&keys, &mut out);
+    crate::members::contains_batch(filter, &keys, &mut out);
     assert!(!out.contains(&false), "{what}: a key of the window is denied in a batch");
     let denied = keys.iter().position(|key| !filter.contains(*key));
     assert_eq!(denied, None, "{what}: a key of the window is denied");

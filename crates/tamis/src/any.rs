@@ -408,6 +408,10 @@ impl Filter for AnyFilter {
     fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
         dispatch!(self, filter => filter.contains_batch(keys, out));
     }
+
+    fn contains_prefetching(&self, keys: &[KeyHash], out: &mut [bool]) {
+        dispatch!(self, filter => filter.contains_prefetching(keys, out));
+    }
 }
 
 impl Persist for AnyFilter {

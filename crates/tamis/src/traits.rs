@@ -50,13 +50,34 @@ pub trait Filter: sealed::Sealed {
         self.len() == 0
     }
 
-    /// Sets `out[i]` to `contains(keys[i])`, and prefetches the memory of later keys while it tests
-    /// earlier ones. On filters larger than the cache this is several times faster than single
-    /// queries.
+    /// Returns whether the tables are so small that they stay in the second-level cache. A batch is then
+    /// answered like single queries, since prefetching only adds instructions.
+    fn fits_cache(&self) -> bool {
+        false
+    }
+
+    /// Sets `out[i]` to `contains(keys[i])`. On filters larger than the cache this is several times faster
+    /// than single queries, on smaller ones it is not slower.
     ///
     /// # Panics
     /// Panics if `out` is shorter than `keys`.
     fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
+        assert!(out.len() >= keys.len(), "`out` is shorter than `keys`");
+        if self.fits_cache() {
+            for (key, out) in keys.iter().zip(out) {
+                *out = self.contains(*key);
+            }
+        } else {
+            self.contains_prefetching(keys, out);
+        }
+    }
+
+    /// Does the same, whatever the size, and prefetches the memory of later keys while it tests earlier
+    /// ones.
+    ///
+    /// # Panics
+    /// Panics if `out` is shorter than `keys`.
+    fn contains_prefetching(&self, keys: &[KeyHash], out: &mut [bool]) {
         assert!(out.len() >= keys.len(), "`out` is shorter than `keys`");
         for (key, out) in keys.iter().zip(out) {
             *out = self.contains(*key);

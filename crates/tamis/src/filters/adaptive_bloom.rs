@@ -416,7 +416,11 @@ impl Filter for AdaptiveBloom {
         self.now.state[LEN]
     }
 
-    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
+    fn fits_cache(&self) -> bool {
+        super::common::near(self.now.bits.len())
+    }
+
+    fn contains_prefetching(&self, keys: &[KeyHash], out: &mut [bool]) {
         assert!(out.len() >= keys.len(), "`out` is shorter than `keys`");
         // One prefetch per key processed, unlike the loop of `common`, which prefetches a batch.
         keys.iter().take(BATCH).for_each(|key| self.fetch(*key));

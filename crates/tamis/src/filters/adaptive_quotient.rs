@@ -277,7 +277,7 @@ impl Filter for AdaptiveQuotient {
         self.table.len()
     }
 
-    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
+    fn contains_prefetching(&self, keys: &[KeyHash], out: &mut [bool]) {
         assert!(out.len() >= keys.len(), "`out` is shorter than `keys`");
         let mut mapped = [KeyHash { hi: 0, lo: 0 }; BATCH];
         for (keys, out) in keys.chunks(BATCH).zip(out[..keys.len()].chunks_mut(BATCH)) {

@@ -198,7 +198,11 @@ impl Filter for BinaryFuse {
         self.table.len()
     }
 
-    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
+    fn fits_cache(&self) -> bool {
+        super::common::near(self.table.words().len())
+    }
+
+    fn contains_prefetching(&self, keys: &[KeyHash], out: &mut [bool]) {
         assert!(out.len() >= keys.len(), "`out` is shorter than `keys`");
         self.table.contains_batch(keys.iter().map(|key| key.hi), out);
     }

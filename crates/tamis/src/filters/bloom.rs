@@ -315,7 +315,11 @@ impl Filter for Bloom {
         self.bits.len()
     }
 
-    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
+    fn fits_cache(&self) -> bool {
+        super::common::near(self.bits.words().len())
+    }
+
+    fn contains_prefetching(&self, keys: &[KeyHash], out: &mut [bool]) {
         let BloomShape { bits, probes, .. } = self.shape;
         contains_batch_in_rounds(self.bits.words(), bits, probes, keys, out);
     }

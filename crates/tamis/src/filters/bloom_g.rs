@@ -486,7 +486,11 @@ impl Filter for BloomG {
         self.bits.len()
     }
 
-    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
+    fn fits_cache(&self) -> bool {
+        super::common::near(self.bits.words().len())
+    }
+
+    fn contains_prefetching(&self, keys: &[KeyHash], out: &mut [bool]) {
         match self.shape.width {
             512 => self.contains_batch_in::<8>(keys, out),
             _ => self.contains_batch_in::<1>(keys, out),

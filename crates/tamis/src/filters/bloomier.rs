@@ -247,7 +247,11 @@ impl Filter for Bloomier {
         self.len
     }
 
-    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
+    fn fits_cache(&self) -> bool {
+        super::common::near(self.cells.table.len())
+    }
+
+    fn contains_prefetching(&self, keys: &[KeyHash], out: &mut [bool]) {
         assert!(out.len() >= keys.len(), "`out` is shorter than `keys`");
         let digests = keys.iter().map(|key| key.hi);
         let contains = |digest, place: &Place| self.contains_at(digest, place);

@@ -218,7 +218,11 @@ impl Filter for CountingBloom {
         self.len
     }
 
-    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
+    fn fits_cache(&self) -> bool {
+        super::common::near(self.shadow.len())
+    }
+
+    fn contains_prefetching(&self, keys: &[KeyHash], out: &mut [bool]) {
         bloom::contains_batch_in_rounds(
             &self.shadow,
             self.shape.0.counters,

@@ -279,8 +279,12 @@ impl Filter for HashCompaction {
         self.len
     }
 
-    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
-        super::common::contains_batch(self, keys, out, Self::prefetch_home);
+    fn fits_cache(&self) -> bool {
+        super::common::near(self.table.len())
+    }
+
+    fn contains_prefetching(&self, keys: &[KeyHash], out: &mut [bool]) {
+        super::common::contains_prefetching(self, keys, out, Self::prefetch_home);
     }
 }
 

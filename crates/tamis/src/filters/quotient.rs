@@ -359,8 +359,12 @@ impl Filter for Quotient {
         self.len
     }
 
-    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
-        super::common::contains_batch(self, keys, out, Self::prefetch);
+    fn fits_cache(&self) -> bool {
+        super::common::near(self.table.len())
+    }
+
+    fn contains_prefetching(&self, keys: &[KeyHash], out: &mut [bool]) {
+        super::common::contains_prefetching(self, keys, out, Self::prefetch);
     }
 }
 

@@ -225,7 +225,11 @@ impl Filter for RemovableSpectralBloom {
         self.len
     }
 
-    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
+    fn fits_cache(&self) -> bool {
+        super::common::near(self.counters.len())
+    }
+
+    fn contains_prefetching(&self, keys: &[KeyHash], out: &mut [bool]) {
         self.shape.array.contains_batch(&self.counters, keys, out);
     }
 }

@@ -243,9 +243,13 @@ impl Filter for ScalableBloom {
         self.len
     }
 
-    // Unlike `common::contains_batch` this loop tests the keys of a batch stage by stage, newest first,
+    // Unlike `common::contains_prefetching` this loop tests the keys of a batch stage by stage, newest first,
     // and drops those that were found.
-    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
+    fn fits_cache(&self) -> bool {
+        super::common::near(self.stages.iter().map(|(_, words)| words.len()).sum())
+    }
+
+    fn contains_prefetching(&self, keys: &[KeyHash], out: &mut [bool]) {
         const LANES: usize = 64;
         assert!(out.len() >= keys.len(), "`out` is shorter than `keys`");
         for (keys, out) in keys.chunks(LANES).zip(out.chunks_mut(LANES)) {

@@ -309,7 +309,11 @@ impl Filter for SpectralBloom {
         self.len
     }
 
-    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
+    fn fits_cache(&self) -> bool {
+        super::common::near(self.counters.len())
+    }
+
+    fn contains_prefetching(&self, keys: &[KeyHash], out: &mut [bool]) {
         self.shape.0.contains_batch(&self.counters, keys, out);
     }
 }

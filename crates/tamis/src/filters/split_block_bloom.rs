@@ -305,7 +305,7 @@ impl Filter for SplitBlockBloom {
         self.bits.len()
     }
 
-    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
+    fn contains_prefetching(&self, keys: &[KeyHash], out: &mut [bool]) {
         simd::contains_batch(Isa::best(), self.bits.words(), keys, place(self.shape.blocks), out);
     }
 }

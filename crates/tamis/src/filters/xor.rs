@@ -178,7 +178,11 @@ impl Filter for Xor {
         self.table.len
     }
 
-    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
+    fn fits_cache(&self) -> bool {
+        super::common::near(self.table.sections.words.len())
+    }
+
+    fn contains_prefetching(&self, keys: &[KeyHash], out: &mut [bool]) {
         assert!(out.len() >= keys.len(), "`out` is shorter than `keys`");
         let digests = keys.iter().map(|key| key.hi);
         self.table.contains_batch(digests, &mut out[..keys.len()]);

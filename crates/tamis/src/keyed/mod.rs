@@ -251,6 +251,13 @@ impl<F: Filter> Keyed<F> {
     /// # Panics
     /// Panics if `out` is shorter than `keys`.
     pub fn contains_batch_into<K: Key>(&self, keys: &[K], out: &mut [bool]) {
+        if self.filter.fits_cache() {
+            assert!(out.len() >= keys.len(), "`out` is shorter than `keys`");
+            for (key, out) in keys.iter().zip(out) {
+                *out = self.contains(key);
+            }
+            return;
+        }
         map_runs(self.hasher, keys, out, |hashes, out| self.filter.contains_batch(hashes, out));
     }
 

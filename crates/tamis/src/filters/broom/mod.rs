@@ -480,7 +480,7 @@ impl Filter for Broom {
         self.len
     }
 
-    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
+    fn contains_prefetching(&self, keys: &[KeyHash], out: &mut [bool]) {
         assert!(out.len() >= keys.len(), "`out` is shorter than `keys`");
         let out = &mut out[..keys.len()];
         if self.is_plain() {

@@ -42,8 +42,17 @@ pub(super) fn build_by_inserting<F: Build + Insert>(
     Ok(filter)
 }
 
-/// [`Filter::contains_batch`] of who can ask for a key's memory without waiting for it.
-pub(super) fn contains_batch<F: Filter>(
+/// The bytes of tables that stay in the second-level cache.
+const CACHE_BYTES: usize = 512 << 10;
+
+/// Returns whether a table of so many words stays in the second-level cache: see [`Filter::fits_cache`].
+#[inline]
+pub(crate) fn near(words: usize) -> bool {
+    words <= CACHE_BYTES / 8
+}
+
+/// [`Filter::contains_prefetching`] of kinds that can prefetch the memory of a key.
+pub(super) fn contains_prefetching<F: Filter>(
     filter: &F,
     keys: &[KeyHash],
     out: &mut [bool],

@@ -492,7 +492,7 @@ impl Filter for CountingQuotient {
         self.len
     }
 
-    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
+    fn contains_prefetching(&self, keys: &[KeyHash], out: &mut [bool]) {
         assert!(out.len() >= keys.len(), "`out` is shorter than `keys`");
         run(ContainsBatch(self, keys, out));
     }

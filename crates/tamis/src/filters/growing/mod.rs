@@ -416,7 +416,12 @@ impl Filter for Growing {
         self.len
     }
 
-    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
+    fn fits_cache(&self) -> bool {
+        // A segment takes about 1.2 KB.
+        super::common::near(self.segments as usize * 150)
+    }
+
+    fn contains_prefetching(&self, keys: &[KeyHash], out: &mut [bool]) {
         assert!(out.len() >= keys.len(), "`out` is shorter than `keys`");
         run(ContainsBatch(self, keys, out));
     }

@@ -399,9 +399,13 @@ impl Filter for Ribbon {
         self.len
     }
 
-    // Unlike `common::contains_batch` this loop prefetches the next batch while it evaluates the
+    // Unlike `common::contains_prefetching` this loop prefetches the next batch while it evaluates the
     // current one, and evaluates a whole batch with SIMD.
-    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
+    fn fits_cache(&self) -> bool {
+        super::common::near(self.table.len())
+    }
+
+    fn contains_prefetching(&self, keys: &[KeyHash], out: &mut [bool]) {
         assert!(out.len() >= keys.len(), "`out` is shorter than `keys`");
         let out = &mut out[..keys.len()];
         if self.len == 0 {

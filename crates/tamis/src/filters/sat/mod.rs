@@ -395,7 +395,7 @@ impl Filter for Sat {
         self.len
     }
 
-    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
+    fn contains_prefetching(&self, keys: &[KeyHash], out: &mut [bool]) {
         assert!(out.len() >= keys.len(), "`out` is shorter than `keys`");
         let out = &mut out[..keys.len()];
         let far = self.table.len() * 8 > CACHED && self.shape.construction == Construction::Sliced;

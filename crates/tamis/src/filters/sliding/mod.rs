@@ -628,7 +628,7 @@ impl Filter for Sliding {
         self.len
     }
 
-    fn contains_batch(&self, keys: &[KeyHash], out: &mut [bool]) {
+    fn contains_prefetching(&self, keys: &[KeyHash], out: &mut [bool]) {
         assert!(out.len() >= keys.len(), "`out` is shorter than `keys`");
         run(ContainsBatch(self, keys, &mut out[..keys.len()]));
     }

@@ -47,7 +47,11 @@ macro_rules! tiny_kind {
                 self.len
             }
 
-            fn contains_batch(&self, keys: &[$crate::KeyHash], out: &mut [bool]) {
+            fn fits_cache(&self) -> bool {
+                $crate::filters::common::near(self.words.len())
+            }
+
+            fn contains_prefetching(&self, keys: &[$crate::KeyHash], out: &mut [bool]) {
                 self.shape.0.contains_batch::<$stop>(&self.words, keys, out);
             }
         }
