@@ -65,9 +65,9 @@ fn probes_and_numbers_of_functions_are_fixed() {
     let hash = KeyHash { hi: 1 << 63 | 12_345, lo: 0x0123_4567_89ab_cdef };
     let (mut at, mut expected) = (hash.hi, Vec::new());
     for _ in 0..20 {
-        expected.push((u128::from(at) * 1_000_003 >> 64) as u64);
+        expected.push(((u128::from(at) * 1_000_003) >> 64) as u64);
         let sum = at.wrapping_add(hash.lo);
-        at = sum << 27 | sum >> 37;
+        at = sum.rotate_left(27);
     }
     assert_eq!(hash.probes(1_000_003).take(20).collect::<Vec<_>>(), expected);
     let known: Vec<u16> = (0..=u16::MAX).filter(|id| HashId::from_id(*id).is_ok()).collect();

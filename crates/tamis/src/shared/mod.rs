@@ -239,6 +239,7 @@ where
     ///
     /// # Errors
     /// Returns `self` if it has several shards or its shard is poisoned.
+    #[expect(clippy::result_large_err, reason = "the caller gets the filter back")]
     pub fn into_inner(self) -> Result<Keyed<G>, Self> {
         let Self { hasher, forms, storage } = self;
         match storage.into_only_shard() {
