@@ -109,8 +109,11 @@ fn install(program: &str, package: &str) -> bool {
     run(install.env("DEBIAN_FRONTEND", "noninteractive")).is_ok() && there()
 }
 
+/// The name of a part of `cargo xtask test`, and what it runs.
+type Part = (&'static str, fn() -> Result<()>);
+
 /// The parts of `cargo xtask test`, in order.
-const PARTS: [(&str, fn() -> Result<()>); 6] = [
+const PARTS: [Part; 6] = [
     ("style", style),
     ("docs", docs),
     ("no-std", without_std),
