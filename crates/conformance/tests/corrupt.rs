@@ -124,7 +124,8 @@ fn unverified_tables_give_any_answer_but_no_panic() {
         let mut filter = Keyed::<AnyFilter>::from_shared(owner).expect("its fields are in range");
         for key in 0..100u64 {
             filter.contains(&key);
-            assert_eq!(filter.push(&key).is_ok(), kind == Kind::Sliding);
+            let refused = filter.push(&key).is_err();
+            assert!(refused || kind == Kind::Sliding);
         }
         assert!(filter.cardinality().map_or(0.0, f64::abs) >= 0.0);
     }

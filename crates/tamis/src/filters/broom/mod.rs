@@ -365,7 +365,8 @@ impl Broom {
     }
 
     /// Returns the approximate number of repeatedly queried non-members that the filter learns to
-    /// reject. A bin with room for C repairs rejects C non-members that would be false positives.
+    /// reject. A bin with room for C repairs rejects C non-members that would be false positives. A quarter of
+    /// that number is rejected entirely; of half of it, up to 7 % of the rate remains in bins of one line.
     pub fn working_set(&self) -> f64 {
         let bins = self.table.shape.bins as f64;
         let repairs = self.table.layout.repairs(self.len as f64 / bins);
