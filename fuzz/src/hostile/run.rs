@@ -28,6 +28,7 @@ const MOST_FAILURES: usize = 20;
 /// # Panics
 /// If an execution panicked, took too long or took too much memory.
 pub fn run(seed: u64, executions: u64) {
+    Kind::ALL.iter().for_each(|kind| assert!(!samples(*kind).is_empty()));
     let current = Arc::new(AtomicU64::new(0));
     let done = Arc::new(AtomicBool::new(false));
     let watchdog = std::thread::spawn({
@@ -44,7 +45,6 @@ pub fn run(seed: u64, executions: u64) {
             false => hook(info),
         })
     });
-    Kind::ALL.iter().for_each(|kind| assert!(!samples(*kind).is_empty()));
     let (mut failures, mut counts, mut most) = (BTreeMap::new(), [0u64; 3], 0);
     for index in 0..executions {
         current.store(index, Ordering::Relaxed);
