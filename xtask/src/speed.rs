@@ -1,8 +1,8 @@
 //! Counts the instructions of each operation under callgrind and compares them with a committed table.
 //!
 //! Instructions do not depend on the load of the machine, so a change that makes a query longer is seen
-//! at once. They do depend on the compiler and on the processor's instruction sets, which the first line
-//! of the table names. Elsewhere nothing is compared.
+//! at once. They do depend on the compiler and on the processor, which the first line of the table names.
+//! Elsewhere nothing is compared.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -56,21 +56,14 @@ pub(crate) fn speed(flags: &[String]) -> Result<()> {
     compare(&fs::read_to_string(TABLE)?, &counts)
 }
 
-/// Describes the compiler and the instruction sets that the code of a query depends on.
+/// Describes the compiler and the processor, which decides what code runs, in the standard library too.
 fn machine() -> Result<String> {
     let version = Command::new("rustc").arg("--version").output()?.stdout;
-    let has = |present: bool, name: &'static str| present.then_some(name);
-    #[cfg(target_arch = "x86_64")]
-    // Callgrind does not run AVX-512, so the program does not see it either.
-    let features = [
-        has(is_x86_feature_detected!("avx2"), "avx2"),
-        has(is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("bmi2"), "bmi2"),
-        has(is_x86_feature_detected!("popcnt"), "popcnt"),
-    ];
-    #[cfg(not(target_arch = "x86_64"))]
-    let features = [has(true, std::env::consts::ARCH)];
-    let features: Vec<_> = features.into_iter().flatten().collect();
-    Ok(format!("# {}, {}", String::from_utf8(version)?.trim(), features.join(" ")))
+    let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model =
+        processor.lines().find_map(|line| line.strip_prefix("model name")?.split(": ").nth(1));
+    let model = model.unwrap_or(std::env::consts::ARCH);
+    Ok(format!("# {}, {model}", String::from_utf8(version)?.trim()))
 }
 
 /// Returns the counts of every kind.
