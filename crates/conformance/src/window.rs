@@ -42,12 +42,12 @@ pub fn no_key_of_the_window_is_denied<F: Subject + Window>() {
     let sizes = [(1u64, 0.3), (2, 0.01), (9, 0.3), (100, 0.01), (1001, 0.05), (20_000, 0.01)];
     let pushes = effort.times(1_500_000, 100_000_000) / (variants.len() * sizes.len()) as u64;
     for settings in &variants {
+        // A window of time refuses keys beyond its capacity until time passes: see `time_is_kept`.
+        if settings.iter().any(|(name, _)| name == "ticks") {
+            continue;
+        }
         for (keys, fpr) in sizes {
             let Some(mut filter) = empty::<F>(keys, fpr, settings) else { continue };
-            // A window of time refuses keys beyond its capacity until time passes: see `time_is_kept`.
-            if filter.window() != keys {
-                continue;
-            }
             let hasher = KeyHasher::new(HashId::Fast, random.seed());
             let mut window: VecDeque<KeyHash> = VecDeque::new();
             // When each key was last pushed.
