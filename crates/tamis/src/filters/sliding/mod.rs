@@ -440,7 +440,7 @@ impl Sliding {
         let generation = self.state[GENERATION].wrapping_add(1);
         self.now = generation % self.layout.stamps;
         let oldest = COUNTS + self.now as usize;
-        self.len -= self.state[oldest];
+        self.len = self.len.saturating_sub(self.state[oldest]);
         let state = self.state.to_mut();
         (state[GENERATION], state[PUSHED], state[oldest]) = (generation, 0, 0);
         // Visits every bin within 2^15 generations, since an epoch wraps around after 2^16.
@@ -497,7 +497,7 @@ impl Sliding {
         let count = &mut self.state.to_mut()[COUNTS + stamp as usize];
         // It saturates only in a damaged file; `len` stays the sum of the counts.
         let counted = count.saturating_add_signed(by);
-        self.len = (self.len - *count).saturating_add(counted);
+        self.len = self.len.saturating_sub(*count).saturating_add(counted);
         *count = counted;
     }
 }
