@@ -458,3 +458,15 @@ fn path(from: &mut Thrift<'_>) -> Option<String> {
     }
     Some(path)
 }
+
+/// Folds a filter to the smallest size at which it has this false positive rate, or leaves it as it is if
+/// its rate is higher already.
+///
+/// # Errors
+/// [`Error::Unsuitable`] if the filter is not Parquet's.
+pub fn fold_to_fpr(mut filter: Keyed<AnyFilter>, fpr: f64) -> Result<Keyed<AnyFilter>, Error> {
+    while let Some(folded) = parquet::fold(&filter)?.filter(|folded| folded.fpr() <= fpr) {
+        filter = folded;
+    }
+    Ok(filter)
+}
