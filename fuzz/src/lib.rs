@@ -4,6 +4,7 @@
 //! far and with much that is random; `fuzz_targets/` hands them to libFuzzer (`cargo xtask fuzz`).
 //! Kinds come from the registry.
 
+mod foreign;
 mod hostile;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ use tamis_conformance::keys::Random;
 use tamis_conformance::model::{Model, Op};
 use tamis_ksat::{Formula, Outcome, Watch, solve};
 
+pub use self::foreign::foreign;
 pub use self::hostile::{Opened, hostile, run};
 
 /// Queries to a filter that came of hostile bytes.

@@ -12,7 +12,11 @@ static COUNTING: Counting = Counting;
 
 /// Every file that is kept, then `quick` inputs, or `soak` in a long run: mutations of the kept ones and pure noise.
 fn replay(target: fn(&[u8]), salt: u64, quick: u64, soak: u64) {
-    let folders = ["golden", "corrupt"].map(testdata);
+    replay_folders(&["golden", "corrupt"], target, salt, quick, soak);
+}
+
+fn replay_folders(folders: &[&str], target: fn(&[u8]), salt: u64, quick: u64, soak: u64) {
+    let folders: Vec<_> = folders.iter().map(|folder| testdata(folder)).collect();
     let files = folders.iter().flat_map(|folder| fs::read_dir(folder).expect("a folder of files"));
     let mut kept: Vec<Vec<u8>> = files
         .map(|file| fs::read(file.expect("a file").path()).expect("a readable file"))
@@ -69,4 +73,9 @@ fn wishes_of_any_size() {
 #[test]
 fn formulas_of_any_bytes() {
     replay(tamis_fuzz::dimacs, 65, 20_000, 10_000_000);
+}
+
+#[test]
+fn filters_of_other_programs_of_any_bytes() {
+    replay_folders(&["foreign"], tamis_fuzz::foreign, 67, 20_000, 10_000_000);
 }

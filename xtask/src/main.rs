@@ -1,5 +1,6 @@
 //! Development tasks: `cargo xtask TASK`.
 
+mod foreign;
 mod format;
 mod mutants;
 mod plot;
@@ -24,6 +25,9 @@ cargo xtask TASK
   speed [--write]
                  counts the instructions of each operation under callgrind and compares them with
                  docs/instructions.csv, within 3 %; --write makes that table
+  foreign [--write]
+                 installs the programs whose formats `tamis import` reads (1.5 GB), makes the files of
+                 testdata/foreign with them and compares, and lets them read what tamis writes
   lab            runs every program of lab/ and rewrites its tables and figures: hours
   table          writes the table of filters in docs/choosing.md from the registry
   plot           writes the README's plot, docs/bits-per-key.svg
@@ -62,6 +66,7 @@ fn main() -> Result<()> {
             cargo(["run", "--release", "--package", "tamis-lab", "--bin", program])
         }),
         "speed" => speed::speed(rest),
+        "foreign" => foreign::foreign(rest),
         "table" => table::write(),
         "plot" => plot::write(),
         "fmt" => format::write(),
@@ -196,7 +201,7 @@ fn fuzz(seconds: u64) -> Result<()> {
         .args(["--target-dir", target, "--target", "x86_64-unknown-linux-gnu"])
         .env("RUSTC_BOOTSTRAP", "1")
         .env("RUSTFLAGS", COVERAGE))?;
-    for name in ["container", "read", "hostile", "ops", "plan", "dimacs"] {
+    for name in ["container", "read", "hostile", "ops", "plan", "dimacs", "foreign"] {
         let corpus = format!("fuzz/corpus/{name}");
         std::fs::create_dir_all(&corpus)?;
         run(Command::new(format!("{target}/x86_64-unknown-linux-gnu/release/{name}"))

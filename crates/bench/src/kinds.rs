@@ -103,8 +103,8 @@ tamis::registry!(define_kind);
 
 /// Returns the kinds of the registry that `options` selects.
 ///
-/// With `all`, a kind that cannot meet the goal, or that would take minutes to build, is left out
-/// with a line on standard error. A kind selected by its name is never left out.
+/// With `all`, kinds for filters of other programs are left out. A kind that cannot meet the goal, or
+/// that would take minutes to build, is left out with a line on standard error. A kind selected by its name is never left out.
 ///
 /// # Errors
 ///
@@ -119,6 +119,9 @@ pub fn kinds(options: &Options) -> Result<Vec<Box<dyn Contender>>> {
     let mut contenders = Vec::new();
     for one in Kind::ALL.iter().filter(|kind| options.selects(kind.name())) {
         let by_name = options.filters.iter().any(|filter| filter == one.name());
+        if one.is_foreign() && !by_name {
+            continue;
+        }
         if one.is_slow_to_build() && options.keys > MAX_KEYS_SLOW && !by_name {
             eprintln!(
                 "skipped {one}: building it takes minutes; select it with --filter {one} to measure it"

@@ -1,6 +1,7 @@
 //! The command line: commands, options and their help texts.
 
 mod dict;
+mod foreign;
 mod parse;
 
 use std::num::NonZeroUsize;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use clap::{Args, Parser, Subcommand};
 use tamis::{Capability, HashId, KeyForms};
+use tamis_interop::{Format, KeyType};
 
 use crate::input::Separator;
 use crate::{files, number};
@@ -18,6 +20,7 @@ use crate::{files, number};
 pub(crate) use dict::{
     Dict, DictCommand, DictCreate, DictDump, DictKeys, DictLoad, DictPut, DictStats, DictVerify,
 };
+pub(crate) use foreign::{Export, Import};
 pub(crate) use parse::{KindOrAuto, OnOverflow, Window, with_underscores};
 
 const EXAMPLES: &str = "\
@@ -53,6 +56,8 @@ pub(crate) enum Command {
     Uniq(Uniq),
     Comm(Comm),
     Merge(Merge),
+    Import(Import),
+    Export(Export),
     Similar(Similar),
     Info(Info),
     Verify(Verify),
@@ -142,7 +147,8 @@ Examples:
   tamis build --u64 ids.bin -o ids.tamis
   tamis build --values stock.tsv -o stock.tamis           values for `tamis get`
   tamis build --deny never.txt --fpr 2^-8 spam.txt -o spam.tamis
-  tamis build --filter sat --k 5 --efficiency 0.85 --fpr 25% words.txt -o words.tamis")]
+  tamis build --filter sat --k 5 --efficiency 0.85 --fpr 25% words.txt -o words.tamis
+  tamis build --format guava words.txt -o words.bin       a filter of another program")]
 pub(crate) struct Build {
     /// Files of keys; `-` is standard input [default: -]
     #[arg(value_name = "KEYS")]
@@ -150,6 +156,15 @@ pub(crate) struct Build {
     /// File to write the filter to; `-` is standard output
     #[arg(short, long, value_name = "F")]
     pub(crate) output: PathBuf,
+    /// Write a filter of another program, as that program would make it for the keys and --fpr
+    #[arg(long, value_name = "FORMAT", value_parser = parse::format(), conflicts_with_all = [
+        "filter", "bits_per_key", "bytes", "needs", "set", "k", "efficiency", "construction",
+        "values", "deny", "hash", "seed", "distinct"])]
+    pub(crate) format: Option<Format>,
+    /// With --format: the type of the keys, which decides how the program hashes them
+    #[arg(long = "type", value_name = "TYPE", value_parser = parse::key_type(),
+        requires = "format", conflicts_with = "u64")]
+    pub(crate) key_type: Option<KeyType>,
     /// Kind of filter; `auto` takes the first kind that `tamis plan` lists
     #[arg(long, value_name = "NAME", default_value = "auto", value_parser = parse::kind_or_auto())]
     pub(crate) filter: KindOrAuto,
@@ -228,10 +243,15 @@ Lines are printed unchanged and in order, as soon as each block of input is read
 printed may be a false positive; with -v every printed line is certainly not a member. Use -0 or
 --u64 if the filter was built with it. Integers are printed in decimal.
 
+With --column the filter is a Parquet file. Each key that a row group may hold is printed with a
+tab and the numbers of those row groups; a row group without a filter may hold any key.
+
 Exit status: 0 if a line was selected, 1 if none was, 2 an error.
 
 Examples:
   tamis query words.tamis text.txt
+  tamis query --format guava --type int64 ids.bin ids.txt
+  tamis query events.parquet --column user.id ids.txt
   tail -f log | tamis query -v seen.tamis      print only lines that are certainly new
   tamis query -q seen.tamis <<< apple && echo probably")]
 pub(crate) struct Query {
@@ -256,6 +276,16 @@ pub(crate) struct Query {
     /// Skip the checksums, so that a large file opens at once
     #[arg(long)]
     pub(crate) no_check: bool,
+    /// F is a filter of another program
+    #[arg(long, value_name = "FORMAT", value_parser = parse::format())]
+    pub(crate) format: Option<Format>,
+    /// F is a Parquet file, and this its column
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["format", "u64"])]
+    pub(crate) column: Option<String>,
+    /// Type of the keys, which decides how another program hashes them [default: utf8, or the type of
+    /// the column]
+    #[arg(long = "type", value_name = "TYPE", value_parser = parse::key_type(), conflicts_with = "u64")]
+    pub(crate) key_type: Option<KeyType>,
     #[command(flatten)]
     pub(crate) form: Form,
 }
@@ -557,10 +587,10 @@ pub(crate) struct Similar {
     pub(crate) json: bool,
 }
 
-/// Print the kind, size, rates and capabilities of a filter
+/// Print the kind, size, rates and capabilities of a filter, or the filters of a Parquet file
 #[derive(Args, Debug)]
 pub(crate) struct Info {
-    /// The filter; `-` is standard input
+    /// The filter, or a Parquet file; `-` is standard input
     #[arg(value_name = "F")]
     pub(crate) filter: PathBuf,
     /// Print one JSON object

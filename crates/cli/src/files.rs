@@ -1,12 +1,13 @@
 //! Filter files: open, save, check a target.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
+use std::io::{self, BufWriter, ErrorKind, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::exit;
 
 use anyhow::{Result, bail};
 use tamis::{AnyFilter, Error, FileError, KeyForms, Keyed, Limits};
+use tamis_interop::{Foreign, Format};
 
 use crate::errors::failure;
 use crate::memory::{self, check_memory};
@@ -109,6 +110,52 @@ pub(crate) fn save(filter: &Keyed<AnyFilter>, path: &Path) -> Result<()> {
     filter.save(path).map_err(|error| failure(path.display(), &error))?;
     exit_if_interrupted();
     Ok(())
+}
+
+/// Saves bytes as [`save`] saves a filter.
+pub(crate) fn save_bytes(bytes: &[u8], path: &Path) -> Result<()> {
+    if is_dash(path) {
+        return write_stdout(bytes);
+    }
+    finish_before_interrupts();
+    tamis_format::save(path, |out| out.write_all(bytes))
+        .map_err(|error| failure(path.display(), &error))?;
+    exit_if_interrupted();
+    Ok(())
+}
+
+fn write_stdout(bytes: &[u8]) -> Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => exit(0),
+        done => done.map_err(|error| failure("standard output", &error)),
+    }
+}
+
+/// Returns all bytes of a file, or of standard input, if they fit in the available memory.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let limit = memory::available().unwrap_or(u64::MAX);
+    let read = match is_dash(path) {
+        true => io::stdin().lock().take(limit).read_to_end(&mut bytes),
+        false => File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes)),
+    };
+    let len = read.map_err(|error| failure(name(path), &error))?;
+    check_memory(len as u64, None).map_err(|error| failure(name(path), error.as_ref()))?;
+    Ok(bytes)
+}
+
+/// Reads a filter of another program.
+pub(crate) fn open_foreign(path: &Path, format: Format) -> Result<Keyed<AnyFilter>> {
+    Keyed::import(format, &read(path)?).map_err(|error| failure(name(path), &error))
+}
+
+/// Returns whether a file begins as a Parquet file does. A pipe is not looked at.
+pub(crate) fn is_parquet(path: &Path) -> bool {
+    let mut first = [0; 4];
+    path.is_file()
+        && File::open(path).is_ok_and(|mut file| file.read_exact(&mut first).is_ok())
+        && tamis_interop::parquet_file::is_parquet(&first)
 }
 
 /// Checks that a file can be written at `path`, so that a wrong path is reported before the work.

@@ -5,7 +5,9 @@ use std::sync::Mutex;
 use anyhow::Result;
 use indicatif::ProgressBar;
 use tamis::{KeyHash, KeyHasher, Source};
+use tamis_interop::KeyType;
 
+use crate::errors::failure;
 use crate::input::{Batch, Keys, Separator};
 
 /// Hashes every key of a batch into `hashes`, in order. Lines without a key are skipped.
@@ -25,6 +27,36 @@ pub(crate) fn hash_lines(batch: &Batch<'_>, hasher: &KeyHasher, hashes: &mut Vec
         Separator::U64 => hashes.extend(batch.words().map(|word| hasher.int(word))),
         _ => hashes.extend(batch.lines().map(|line| hasher.bytes(line.key))),
     }
+}
+
+/// Hashes every key of a batch into `hashes`, in order, as keys of a type. A line without a key is skipped
+/// unless `all_lines` is set, which gives it the hash of an empty text.
+///
+/// # Errors
+/// Names the first line that does not state a key of the type.
+pub(crate) fn hash_typed(
+    batch: &Batch<'_>,
+    hasher: &KeyHasher,
+    key_type: KeyType,
+    all_lines: bool,
+    hashes: &mut Vec<KeyHash>,
+) -> Result<()> {
+    hashes.clear();
+    if batch.separator() == Separator::U64 {
+        hashes.extend(batch.words().map(|word| hasher.int(word)));
+        return Ok(());
+    }
+    for (number, line) in (batch.first_line()..).zip(batch.lines()) {
+        if !line.key.is_empty() {
+            let hash = key_type.hash(hasher, line.key);
+            hashes.push(
+                hash.map_err(|error| failure(format_args!("{}:{number}", batch.name()), &error))?,
+            );
+        } else if all_lines {
+            hashes.push(hasher.bytes(b""));
+        }
+    }
+    Ok(())
 }
 
 /// Hashes all keys on `threads` threads and calls `sink` with runs of hashes, in order.

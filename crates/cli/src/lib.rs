@@ -75,6 +75,8 @@ fn dispatch(command: &Command) -> anyhow::Result<bool> {
         Command::Uniq(args) => uniq::run(args).map(|()| true),
         Command::Comm(args) => comm::run(args),
         Command::Merge(args) => merge::run(args).map(|()| true),
+        Command::Import(args) => import::run(args).map(|()| true),
+        Command::Export(args) => export::run(args).map(|()| true),
         Command::Similar(args) => similar::run(args).map(|()| true),
         Command::Info(args) => info::run(args).map(|()| true),
         Command::Verify(args) => verify::run(args).map(|()| true),

@@ -134,7 +134,9 @@ pub fn what_does_not_fit_in_memory_is_an_error<F: Subject>() {
         Ok(shape) => F::build(shape, &[][..]).expect_err("2^48 keys"),
         Err(error) => error,
     };
-    assert!(matches!(error, Error::Memory { .. } | Error::Limit { .. }), "{error}");
+    // A format of another program may have no filter of that size.
+    let has_none = F::KIND.is_foreign() && matches!(error, Error::Infeasible { .. });
+    assert!(has_none || matches!(error, Error::Memory { .. } | Error::Limit { .. }), "{error}");
 }
 
 /// Checks that a reader whose limit is below the file's size returns an error, and that it reads a

@@ -117,6 +117,11 @@ impl Kind {
         self.copies() == Copies::Bounded
     }
 
+    /// Returns whether it exists to hold filters of other programs. The planner does not recommend it.
+    pub fn is_foreign(self) -> bool {
+        matches!(self, Self::ForeignBloom | Self::ForeignFuse)
+    }
+
     /// Returns whether building searches for a solution, which takes minutes from 10^5 keys on.
     pub fn is_slow_to_build(self) -> bool {
         matches!(self, Self::Sat)

@@ -77,7 +77,8 @@ fn rank(
     unfit: impl Fn(Kind) -> bool,
 ) -> Result<Vec<Advice>, Error> {
     let (mut advice, mut refusal) = (Vec::new(), None);
-    for kind in Kind::ALL.iter().filter(|kind| needs.iter().all(|need| kind.can(*need))) {
+    let able = |kind: &&Kind| !kind.is_foreign() && needs.iter().all(|need| kind.can(*need));
+    for kind in Kind::ALL.iter().filter(able) {
         match kind.plan(goal, &Settings::default()) {
             Ok(figures) => advice.push(Advice { kind: *kind, figures, merits: Vec::new() }),
             Err(error) => refusal = Some(error),

@@ -40,6 +40,8 @@ macro_rules! registry {
             24 growing Growing { Insert Remove Grow } "Pagh, Segev, Wieder 2013; Dayan, Bercea, Pagh 2024";
             25 scalable_bloom ScalableBloom { Insert Grow } "Almeida, Baquero, Preguiça, Hutchison 2007";
             26 removable_spectral_bloom RemovableSpectralBloom { Insert Remove Count Merge } "Cohen, Matias 2003";
+            27 foreign_bloom ForeignBloom { Insert Merge SetOps } "Bloom 1970; Spark, Guava and others";
+            28 foreign_fuse ForeignFuse { Static } "Graf, Lemire 2022; FastFilter";
         }
     };
 }

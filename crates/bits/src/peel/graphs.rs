@@ -194,3 +194,61 @@ unsafe impl<const K: usize> Graph<K> for Blocks<K> {
         Edge { cells, print }
     }
 }
+
+/// The finalizer of Murmur3, a bijection of 64 bits.
+#[inline(always)]
+pub const fn murmur64(mut x: u64) -> u64 {
+    x = (x ^ (x >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    x = (x ^ (x >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    x ^ (x >> 33)
+}
+
+/// The graph of the binary fuse filters of FastFilter's libraries: one cell in each of three
+/// consecutive segments.
+///
+/// ```text
+///  0            s            2s           3s                 count · s      (count + 2) · s
+///  ├────────────┼────────────┼────────────┼─────── … ────────────┼──────────────┤
+///        ▲ first ──► + s, low bits ──► + 2s, low bits            └─ no first cell here
+/// ```
+///
+/// The digest is the key, and the multiplier is added to it as the seed: `h = murmur64(digest + seed)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segments {
+    /// Cells that can be first: a multiple of the segment.
+    places: u64,
+    /// The number of cells of a segment, minus 1.
+    mask: u64,
+}
+
+impl Segments {
+    /// The largest logarithm of a segment.
+    pub const MAX_SEGMENT: u32 = 24;
+
+    /// Makes a graph of `count` segments of `2^segment` cells for first cells, and two more. Returns
+    /// `None` if there are no segments, or too many cells.
+    pub fn new(segment: u32, count: u64) -> Option<Self> {
+        let sound = segment <= Self::MAX_SEGMENT
+            && count > 0
+            && count.checked_add(2)?.checked_mul(1 << segment)? < 1 << 32;
+        sound.then(|| Self { places: count << segment, mask: (1 << segment) - 1 })
+    }
+}
+
+// SAFETY: the first cell is below `places`, a multiple of the segment. The others are in the next two
+// segments, within which an exclusive or with fewer than `mask + 1` stays.
+unsafe impl Graph<3> for Segments {
+    #[inline]
+    fn cells(&self) -> usize {
+        (self.places + 2 * (self.mask + 1)) as usize
+    }
+
+    #[inline(always)]
+    fn edge(&self, multiplier: u64, digest: u64) -> Edge<3> {
+        let hash = murmur64(digest.wrapping_add(multiplier));
+        let first = scale(hash, self.places);
+        let second = (first + self.mask + 1) ^ (hash >> 18 & self.mask);
+        let third = (first + 2 * (self.mask + 1)) ^ (hash & self.mask);
+        Edge { cells: [first, second, third].map(|cell| cell as usize), print: hash ^ hash >> 32 }
+    }
+}

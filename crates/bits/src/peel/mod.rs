@@ -36,7 +36,7 @@ use crate::prefetch::prefetch;
 use crate::range::mix;
 use crate::words::{OutOfMemory, Words};
 
-pub use graphs::{Blocks, Fuse};
+pub use graphs::{Blocks, Fuse, Segments, murmur64};
 pub use table::FuseTable;
 
 /// A mapping from digests to cells.

@@ -9,6 +9,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use tamis::plan::{MAX_KEYS, check_fpr, check_keys};
 use tamis::{Capability, HashId, Kind};
 use tamis_dictionary::Layout;
+use tamis_interop::{Format, KeyType};
 
 use crate::number;
 
@@ -57,6 +58,16 @@ pub(super) fn need() -> impl TypedValueParser<Value = Capability> {
 pub(super) fn hash() -> impl TypedValueParser<Value = HashId> {
     let names = [HashId::Fast, HashId::Secure].map(HashId::name);
     PossibleValuesParser::new(names).try_map(|name| name.parse::<HashId>())
+}
+
+pub(super) fn format() -> impl TypedValueParser<Value = Format> {
+    PossibleValuesParser::new(Format::ALL.iter().map(|format| possible(format.name())))
+        .try_map(|name| with_underscores(&name).parse::<Format>())
+}
+
+pub(super) fn key_type() -> impl TypedValueParser<Value = KeyType> {
+    PossibleValuesParser::new(KeyType::ALL.iter().map(|key_type| key_type.name()))
+        .try_map(|name| name.parse::<KeyType>())
 }
 
 pub(super) fn layout() -> impl TypedValueParser<Value = Layout> {

@@ -34,7 +34,7 @@ pub(crate) fn run() -> Result<()> {
     let hasher = KeyHasher::new(HashId::Fast, [0x7461_6d69, 0x7320_6465]);
     let words = words();
     let letters: usize = words.iter().map(|word| word.len() + 1).sum();
-    let bar = ProgressBar::new(2 * Kind::ALL.len() as u64)
+    let bar = ProgressBar::new(2 * kinds().len() as u64)
         .with_style(ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}")?);
 
     let hashes = Hashed {
@@ -42,9 +42,9 @@ pub(crate) fn run() -> Result<()> {
         non_members: words.iter().map(|word| misspelt(word).hash_with(&hasher)).collect(),
     };
     let mut of_words = Vec::new();
-    for kind in Kind::ALL {
+    for kind in kinds() {
         bar.set_message(format!("{kind}, words"));
-        of_words.push(measure(*kind, &hashes, hasher, folder.path())?);
+        of_words.push(measure(kind, &hashes, hasher, folder.path())?);
         bar.inc(1);
     }
     let hashes = Hashed {
@@ -52,9 +52,9 @@ pub(crate) fn run() -> Result<()> {
         non_members: (INTEGERS..INTEGERS + NON_MEMBERS).map(|key| key.hash_with(&hasher)).collect(),
     };
     let mut of_integers = Vec::new();
-    for kind in Kind::ALL {
+    for kind in kinds() {
         bar.set_message(format!("{kind}, integers"));
-        of_integers.push(measure(*kind, &hashes, hasher, folder.path())?);
+        of_integers.push(measure(kind, &hashes, hasher, folder.path())?);
         bar.inc(1);
     }
     bar.finish_and_clear();
@@ -76,7 +76,7 @@ pub(crate) fn run() -> Result<()> {
     anstream::println!(
         "{} filters built, saved, opened and verified in {:.1} s.\n\
          {lookups} lookups of members, {false_negatives} false negatives.",
-        2 * Kind::ALL.len(),
+        2 * kinds().len(),
         start.elapsed().as_secs_f64()
     );
     ensure!(false_negatives == 0, "{false_negatives} false negatives");
@@ -87,6 +87,11 @@ pub(crate) fn run() -> Result<()> {
         "  tamis query words.tamis probes.txt       {DIM}print the lines in it{DIM:#}"
     );
     Ok(())
+}
+
+/// Returns the kinds for new filters.
+fn kinds() -> Vec<Kind> {
+    Kind::ALL.iter().copied().filter(|kind| !kind.is_foreign()).collect()
 }
 
 /// Returns distinct pronounceable words.
@@ -213,7 +218,7 @@ fn table(all: &[Measured]) -> Table {
 
 /// Returns the capabilities that some kind has.
 fn known_capabilities() -> Vec<Capability> {
-    let known = |can: &Capability| Kind::ALL.iter().any(|kind| kind.can(*can));
+    let known = |can: &Capability| kinds().iter().any(|kind| kind.can(*can));
     Capability::ALL.into_iter().filter(known).collect()
 }
 
@@ -223,7 +228,7 @@ fn initial(can: Capability) -> char {
 
 fn legend() -> String {
     let names: Vec<_> = known_capabilities().iter().map(|can| can.name()).collect();
-    let slow = Kind::ALL.iter().filter(|kind| kind.is_slow_to_build()).map(|kind| kind.name());
+    let slow = kinds().into_iter().filter(|kind| kind.is_slow_to_build()).map(|kind| kind.name());
     let slow: Vec<_> = slow.collect();
     format!(
         "fpr: as planned; capabilities: {}; {} has {SLOW_KEYS} keys",
@@ -266,7 +271,7 @@ fn plot() -> String {
         marks[..floor].fill(('░', DIM));
         marks[floor] = ('│', DIM);
         let mut beyond = String::new();
-        for (index, kind) in Kind::ALL.iter().enumerate() {
+        for (index, kind) in kinds().iter().enumerate() {
             let Some(bits) = bits(kind, rate) else { continue };
             // If the column is taken, the mark moves to the right.
             let free = (column(bits)..COLUMNS).find(|at| marks[*at].0 == ' ');
@@ -290,7 +295,7 @@ fn plot() -> String {
         let _ = write!(out, "{:<width$}", tick * 5);
     }
     let _ = write!(out, "\n\n  {DIM}░│{DIM:#} log2(1/rate), the lower bound");
-    for (index, kind) in Kind::ALL.iter().enumerate() {
+    for (index, kind) in kinds().iter().enumerate() {
         let gap = if index % 3 == 0 { "\n  " } else { "   " };
         let style = colour(index);
         let _ = write!(out, "{gap}{style}{}{style:#} {:<20}", letter(index), kind.name());
@@ -339,6 +344,6 @@ mod tests {
     fn the_plot_fits_80_columns_and_has_every_kind() {
         let plot = anstream::adapter::strip_str(&plot()).to_string();
         assert!(plot.lines().all(|line| line.chars().count() <= 80), "{plot}");
-        assert!(Kind::ALL.iter().all(|kind| plot.contains(kind.name())));
+        assert!(kinds().iter().all(|kind| plot.contains(kind.name())));
     }
 }

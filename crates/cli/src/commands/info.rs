@@ -9,6 +9,9 @@ use crate::number::{show_rate, show_size};
 use crate::{files, output};
 
 pub(crate) fn run(args: &Info) -> Result<()> {
+    if files::is_parquet(&args.filter) {
+        return super::parquet::info(args);
+    }
     let keyed = files::open(&args.filter, true)?;
     let (filter, hash) = (keyed.filter(), keyed.hasher().id());
     let (kind, figures) = (filter.kind(), filter.figures());

@@ -5,9 +5,10 @@ use std::process::exit;
 use anyhow::Result;
 use serde_json::{Value, json};
 use tamis::{Filter, KeyHash};
+use tamis_interop::KeyType;
 
 use crate::args::Query;
-use crate::hashing::{Pool, hash_lines};
+use crate::hashing::{Pool, hash_lines, hash_typed};
 use crate::input::{Batch, Keys};
 use crate::{files, output, progress};
 
@@ -21,24 +22,37 @@ struct Scratch {
 
 pub(crate) fn run(args: &Query) -> Result<bool> {
     files::check_stdin(std::slice::from_ref(&args.filter), Some(&args.probes))?;
-    let filter = files::open_for(&args.filter, !args.no_check, args.form.key_forms())?;
+    if args.column.is_some() || args.format.is_none() && files::is_parquet(&args.filter) {
+        return super::parquet::query(args);
+    }
+    let filter = match args.format {
+        Some(format) => files::open_foreign(&args.filter, format)?,
+        None => {
+            let form = args.key_type.map_or(args.form.key_forms(), KeyType::form);
+            files::open_for(&args.filter, !args.no_check, form)?
+        }
+    };
     let probes = Keys::open(&args.probes, args.form.separator(), false)?;
     let bar = progress::bar_beside_output("querying", &probes);
     let (hasher, filter) = filter.into_parts();
     let pool = Pool::<Scratch>::default();
     let look_up = |batch: &Batch<'_>| {
         let mut scratch = pool.take();
-        hash_lines(batch, &hasher, &mut scratch.hashes);
+        match args.key_type {
+            Some(of) => hash_typed(batch, &hasher, of, true, &mut scratch.hashes)?,
+            None => hash_lines(batch, &hasher, &mut scratch.hashes),
+        }
         scratch.answers.resize(scratch.hashes.len(), false);
         filter.contains_batch(&scratch.hashes, &mut scratch.answers);
         let quiet = args.count || args.quiet;
         let Scratch { answers, found, .. } = &mut scratch;
         let count = collect(args, batch, answers, (!quiet).then_some(found));
         bar.inc(batch.read_bytes());
-        (count, scratch)
+        anyhow::Ok((count, scratch))
     };
     let mut total = 0;
-    let outcome = probes.each_batch(args.form.threads(), look_up, |(count, mut scratch)| {
+    let outcome = probes.each_batch(args.form.threads(), look_up, |looked_up| {
+        let (count, mut scratch) = looked_up?;
         total += count;
         if !scratch.found.is_empty() {
             output::write(&scratch.found)?;

@@ -2,6 +2,7 @@
 
 mod crash;
 mod duplicates;
+mod foreign;
 mod manners;
 mod sandbox;
 mod streams;

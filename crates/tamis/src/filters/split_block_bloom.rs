@@ -25,7 +25,7 @@ use alloc::vec::Vec;
 use core::convert::Infallible;
 
 use tamis_bits::simd::{self, BLOCK_WORDS, Isa};
-use tamis_bits::{range, set};
+use tamis_bits::{Words, range, set};
 use tamis_format::{Reader, Writer};
 
 use super::common::binomial_mean;
@@ -226,6 +226,27 @@ impl SplitBlockBloom {
     pub fn from_words(shape: SplitBlockBloomShape, words: &[u64]) -> Result<Self, Error> {
         let bits = BitArray::copy_of(&shape, words)?;
         let filter = Self { shape, bits };
+        filter.validate()?;
+        Ok(filter)
+    }
+
+    /// Returns a filter of these words, 4 per block, whose capacity is not known, as in a Parquet file.
+    /// It is 4 bits per key, or the estimated number of keys if that is more.
+    ///
+    /// # Errors
+    /// [`Error::File`] if they are not whole blocks, or a block has keys in some lanes only.
+    pub fn from_foreign_words(words: impl ExactSizeIterator<Item = u64>) -> Result<Self, Error> {
+        let blocks = words.len() / BLOCK_WORDS;
+        if !words.len().is_multiple_of(BLOCK_WORDS) {
+            return Err(tamis_format::Error::corrupt("the words are not whole blocks").into());
+        }
+        let mut shape = SplitBlockBloomShape::new(blocks as u64, blocks as u64 * 64)?;
+        let mut array = Words::zeroed(words.len())?;
+        array.to_mut().iter_mut().zip(words).for_each(|(to, word)| *to = word);
+        // `as` saturates, also from infinity.
+        let len = (shape.estimate(set::ones(&array)).round() as u64).min(MAX_KEYS);
+        shape.keys = shape.keys.max(len);
+        let filter = Self { bits: BitArray::from_parts(array, len, shape.keys), shape };
         filter.validate()?;
         Ok(filter)
     }

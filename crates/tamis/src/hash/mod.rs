@@ -1,7 +1,7 @@
 //! Keys become 128 bits here, and nowhere else.
 //!
 //! A filter never sees a key, only its [`KeyHash`]. A [`KeyHasher`] is one of two functions and a
-//! 128-bit seed. FORMAT.md specifies both functions with test vectors, because a saved filter is
+//! 128-bit seed, or a function of another program, whose filters need it. FORMAT.md specifies both functions with test vectors, because a saved filter is
 //! worthless to a reader that hashes otherwise. SECURITY.md states what is known about collisions.
 //!
 //! * [`HashId::Fast`]: 64 x 64-bit products of the key and of secret words, which are derived from the seed.
@@ -13,6 +13,7 @@
 //! `std::hash::Hash` is not used: it feeds other bytes on other machines and other compilers.
 
 mod fast;
+mod foreign;
 mod key;
 #[cfg(test)]
 mod tests;
@@ -78,7 +79,11 @@ impl Iterator for Probes {
 }
 
 /// Which function makes hashes; its number is in the file.
+///
+/// [`HashId::Fast`] and [`HashId::Secure`] are for filters of this library. The others are the functions
+/// of other programs' filters, which are read and written in their own formats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 #[repr(u16)]
 pub enum HashId {
     /// SipHash-1-3-128.
@@ -86,15 +91,58 @@ pub enum HashId {
     /// Products with secret factors.
     #[default]
     Fast = 3,
+    /// XXH64 with seed 0, of Apache Parquet: see [`KeyHash::parquet`].
+    ParquetXxh64 = 16,
+    /// Two Murmur3-32 hashes, the second seeded with the first, of Apache Spark.
+    SparkMurmur3 = 17,
+    /// Murmur3-128 with seed 0, of Guava.
+    GuavaMurmur3 = 18,
+    /// The key itself if it is an integer, and XXH64 of other keys, of FastFilter's libraries.
+    FastFilter = 19,
+    /// The caller's own 128-bit hash: an integer is its value, bytes are a little-endian number.
+    Caller = 20,
+    /// FNV-1 with 64 bits, of DCSO's bloom.
+    DcsoFnv1 = 21,
+    /// Two XXH64 hashes, the second seeded with the first, of Apache DataSketches.
+    DataSketchesXxh64 = 22,
+    /// Two MurmurHash64A hashes, the second seeded with the first, of RedisBloom.
+    RedisBloomMurmur2 = 23,
 }
 
 impl HashId {
+    /// All functions.
+    pub const ALL: &'static [Self] = &[
+        Self::Fast,
+        Self::Secure,
+        Self::ParquetXxh64,
+        Self::SparkMurmur3,
+        Self::GuavaMurmur3,
+        Self::FastFilter,
+        Self::Caller,
+        Self::DcsoFnv1,
+        Self::DataSketchesXxh64,
+        Self::RedisBloomMurmur2,
+    ];
+
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Fast => "fast",
             Self::Secure => "secure",
+            Self::ParquetXxh64 => "parquet_xxh64",
+            Self::SparkMurmur3 => "spark_murmur3",
+            Self::GuavaMurmur3 => "guava_murmur3",
+            Self::FastFilter => "fastfilter",
+            Self::Caller => "caller",
+            Self::DcsoFnv1 => "dcso_fnv1",
+            Self::DataSketchesXxh64 => "datasketches_xxh64",
+            Self::RedisBloomMurmur2 => "redisbloom_murmur2",
         }
+    }
+
+    /// Returns whether it is the function of another program's filters.
+    pub fn is_foreign(self) -> bool {
+        !matches!(self, Self::Fast | Self::Secure)
     }
 
     /// Returns the function with this number in a file.
@@ -105,9 +153,11 @@ impl HashId {
     pub fn from_id(id: u16) -> Result<Self, Error> {
         match id {
             1 => Err(Error::Outdated { what: "its `fast` hash is number 1, now it is number 3" }),
-            2 => Ok(Self::Secure),
-            3 => Ok(Self::Fast),
-            _ => Err(UnknownName::new("hash", id.to_string()).into()),
+            _ => Self::ALL
+                .iter()
+                .find(|hash| **hash as u16 == id)
+                .copied()
+                .ok_or_else(|| UnknownName::new("hash", id.to_string()).into()),
         }
     }
 }
@@ -116,10 +166,8 @@ impl core::str::FromStr for HashId {
     type Err = UnknownName;
 
     fn from_str(name: &str) -> Result<Self, UnknownName> {
-        [Self::Fast, Self::Secure]
-            .into_iter()
-            .find(|id| id.name() == name)
-            .ok_or_else(|| UnknownName::new("hash", name))
+        let found = Self::ALL.iter().find(|id| id.name() == name);
+        found.copied().ok_or_else(|| UnknownName::new("hash", name))
     }
 }
 
@@ -130,7 +178,7 @@ impl core::str::FromStr for HashId {
 pub struct KeyHasher {
     id: HashId,
     seed: [u64; 2],
-    /// What `Fast` derives from the seed; zero for `Secure`.
+    /// What `Fast` derives from the seed; zero for others.
     fast: FastKey,
 }
 
@@ -141,11 +189,13 @@ impl core::fmt::Debug for KeyHasher {
 }
 
 impl KeyHasher {
-    /// Returns the function `id` with this seed.
+    /// Returns the function `id` with this seed. A foreign function uses as much of the seed as it has
+    /// one; the rest is dropped.
     pub fn new(id: HashId, seed: [u64; 2]) -> Self {
+        let seed = foreign::used_seed(id, seed);
         let fast = match id {
             HashId::Fast => FastKey::new(seed),
-            HashId::Secure => FastKey::default(),
+            _ => FastKey::default(),
         };
         Self { id, seed, fast }
     }
@@ -176,15 +226,18 @@ impl KeyHasher {
         match self.id {
             HashId::Fast => self.fast.bytes(bytes),
             HashId::Secure => self.sip(bytes),
+            id => foreign::bytes(id, self.seed[0], bytes),
         }
     }
 
-    /// Returns the hash of an integer: its value as 64-bit two's complement, whatever its type was.
+    /// Returns the hash of an integer: its value as 64-bit two's complement, whatever its type was. A
+    /// foreign function hashes it as its program hashes a 64-bit integer.
     #[inline]
     pub fn int(&self, value: u64) -> KeyHash {
         match self.id {
             HashId::Fast => self.fast.int(value),
             HashId::Secure => self.sip(&value.to_le_bytes()),
+            id => foreign::int(id, self.seed[0], value),
         }
     }
 

@@ -184,7 +184,7 @@ fn a_random_seed_is_128_random_bits() {
 
 #[test]
 fn numbers_of_hashes() {
-    for id in [HashId::Fast, HashId::Secure] {
+    for id in HashId::ALL.iter().copied() {
         assert_eq!(HashId::from_id(id as u16).unwrap(), id);
         assert_eq!(id.name().parse(), Ok(id));
     }

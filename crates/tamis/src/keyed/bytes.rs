@@ -149,6 +149,9 @@ impl<F: Persist> Keyed<F> {
     fn from_reader(mut reader: Reader) -> Result<Self, Error> {
         let header = *reader.header();
         let hasher = KeyHasher::new(HashId::from_id(header.hash)?, header.seed);
+        if hasher.seed() != header.seed {
+            return Err(tamis_format::Error::corrupt("the hash function has no such seed").into());
+        }
         if !F::accepts(Kind::from_id(header.kind)?) {
             return Err(Error::Mismatch { what: "kind" });
         }

@@ -1,6 +1,7 @@
 //! `tamis build`: builds a filter, checks every key, and saves it.
 
 mod deny;
+mod foreign;
 mod values;
 
 use std::sync::OnceLock;
@@ -26,6 +27,9 @@ pub(crate) fn run(args: &Build) -> Result<()> {
     check_flags(args)?;
     files::check_json(&args.output, args.json)?;
     files::check_target(&args.output)?;
+    if let Some(format) = args.format {
+        return foreign::build(args, format);
+    }
     if args.values {
         return values::build(args);
     }

@@ -149,6 +149,11 @@ impl BitArray {
         Self { words, len, counts_to: capacity, room: Room::Unknown }
     }
 
+    /// Returns the same words with another number of keys, at most `capacity`.
+    pub(crate) fn with_len(self, len: u64, capacity: u64) -> Self {
+        Self::from_parts(self.words, len, capacity)
+    }
+
     /// Returns the words and the number of keys.
     #[cfg(feature = "std")]
     pub(crate) fn into_parts(self) -> (Words, u64) {

@@ -1,0 +1,117 @@
+"""Filters of pyarrow, DuckDB, FastFilter, rbloom and poppy.
+
+`make DIR` writes the files of testdata/foreign, and `check DIR` reads the files that tamis has written
+and asks for their members. Keys are the strings key-0 to key-399, the integers i * i - 1000 for i from
+0 to 399, or both.
+"""
+
+import pathlib
+import sys
+
+KEYS = range(400)
+OTHERS = range(1_000_000, 1_010_000)
+
+
+def text(i):
+    return f"key-{i}"
+
+
+def number(i):
+    return i * i - 1000
+
+
+def caller_hash(i):
+    """The hash of the rbloom file: 128 bits, signed."""
+    value = (i * 0x9E3779B97F4A7C15F39CC0605CEDC835 + 12345) % 2**128
+    return value - 2**128 if value >= 2**127 else value
+
+
+def fuse(width):
+    """Returns a function that makes an empty filter of FastFilter's C library, and its functions."""
+    from pyfusefilter._xorfilter import ffi, lib
+
+    def call(name, *arguments):
+        return getattr(lib, f"binary_fuse{width}_{name}")(*arguments)
+
+    return ffi, call, lambda: ffi.new(f"binary_fuse{width}_t *")
+
+
+def make_fuse(width, keys):
+    ffi, call, new = fuse(width)
+    filter = new()
+    assert call("allocate", len(keys), filter)
+    assert call("populate", ffi.new("uint64_t[]", keys), len(keys), filter)
+    buffer = ffi.new("char[]", call("serialization_bytes", filter))
+    call("serialize", filter, buffer)
+    return bytes(ffi.buffer(buffer))
+
+
+def make(folder):
+    import duckdb
+    import poppy
+    import pyarrow
+    import pyarrow.parquet
+    import rbloom
+    import xxhash
+
+    strings = [xxhash.xxh64_intdigest(text(i)) for i in KEYS]
+    integers = [number(i) % 2**64 for i in KEYS]
+    for width in (8, 16):
+        (folder / f"fuse{width}-text.bin").write_bytes(make_fuse(width, strings))
+        (folder / f"fuse{width}-uint64.bin").write_bytes(make_fuse(width, integers))
+
+    bloom = rbloom.Bloom(1000, 0.01, caller_hash)
+    bloom.update(KEYS)
+    (folder / "rbloom.bin").write_bytes(bloom.save_bytes())
+
+    bloom = poppy.BloomFilter.with_version(1, 1000, 0.01)
+    for i in KEYS:
+        bloom.insert_str(text(i))
+    bloom.save(str(folder / "dcso.bin"))
+
+    # Two row groups, whose keys are not the same: of 400 rows the first 200 and the last 200.
+    table = pyarrow.table({
+        "id": pyarrow.array([number(i) for i in KEYS], pyarrow.int64()),
+        "small": pyarrow.array([number(i) for i in KEYS], pyarrow.int32()),
+        "name": [text(i) for i in KEYS],
+        "ratio": [i / 8 for i in KEYS],
+        "plain": [i % 7 for i in KEYS],
+    })
+    options = {name: {"ndv": 200, "fpp": 0.01} for name in ("id", "small", "name", "ratio")}
+    pyarrow.parquet.write_table(
+        table, folder / "pyarrow.parquet", row_group_size=200, bloom_filter_options=options,
+        compression="zstd",
+    )
+    pyarrow.parquet.write_table(table.slice(0, 10), folder / "no-filters.parquet", compression="zstd")
+    duckdb.from_arrow(pyarrow.concat_tables([table] * 20)).write_parquet(
+        str(folder / "duckdb.parquet"), row_group_size=8000, compression="zstd"
+    )
+
+
+def expect(name, contains):
+    found, others = sum(map(contains, KEYS)), sum(map(contains, OTHERS))
+    print(f"{name}: {found} of {len(KEYS)} members, {others} of {len(OTHERS)} others")
+    assert found == len(KEYS) and others <= 400
+
+
+def check(folder):
+    import poppy
+    import rbloom
+    import xxhash
+
+    for width in (8, 16):
+        ffi, call, new = fuse(width)
+        bytes = (folder / f"fuse{width}.bin").read_bytes()
+        filter, buffer = new(), ffi.new("char[]", bytes)
+        assert call("deserialize", filter, buffer)
+        expect(f"fuse{width}", lambda i: call("contain", xxhash.xxh64_intdigest(text(i)), filter))
+
+    bloom = rbloom.Bloom.load_bytes((folder / "rbloom.bin").read_bytes(), caller_hash)
+    expect("rbloom", lambda i: i in bloom)
+
+    bloom = poppy.load(str(folder / "dcso.bin"))
+    expect("dcso", lambda i: bloom.contains_str(text(i)))
+
+
+if __name__ == "__main__":
+    {"make": make, "check": check}[sys.argv[1]](pathlib.Path(sys.argv[2]))
