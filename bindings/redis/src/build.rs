@@ -33,6 +33,10 @@ type Done = Result<(), Failure>;
 /// `ENTRIES item value…`, `HASHES bytes` or `END`
 pub(crate) fn command(context: &Context, arguments: &[Argument]) -> Done {
     let [name, verb, rest @ ..] = arguments else { return Err(Failure::Arity) };
+    let keys: &[i32] = if verb.is("FROM") && !rest.is_empty() { &[1, 3] } else { &[1] };
+    if context.tell_keys(keys) {
+        return Ok(());
+    }
     match verb.text().to_ascii_uppercase().as_str() {
         "FROM" => from(context, name, rest),
         "BEGIN" => begin(context, name, rest),

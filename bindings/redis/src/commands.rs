@@ -60,6 +60,9 @@ const WRITE: &CStr = c"write deny-oom fast";
 const REMOVE: &CStr = c"write fast";
 const SLOW: &CStr = c"write deny-oom";
 
+/// For commands whose keys the server cannot find by their positions.
+const TELLS: &CStr = c"write deny-oom getkeys-api";
+
 const ONE: &CStr = c"O(1)";
 const EACH: &CStr = c"O(N) for N items";
 const BYTES: &CStr = c"O(N) for N bytes";
@@ -97,7 +100,7 @@ const TAMIS: [Command; 19] = commands! {
         c"key item [item ...]: pushes items into a window; replies whether each was in it";
     c"TAMIS.GET" tamis::get, READ -3 One EACH c"key item [item ...]: replies the value of each item";
     c"TAMIS.SET" tamis::set, WRITE 4 One ONE c"key item value: replaces the value of an item of a map";
-    c"TAMIS.BUILD" build::command, SLOW -3 From EACH
+    c"TAMIS.BUILD" build::command, TELLS -3 From EACH
         c"key FROM source kind fpr [options] | BEGIN kind fpr [options] | KEYS item... | ENTRIES item value... | END: builds a filter of all keys at once, in a thread";
     c"TAMIS.MERGE" tamis::merge, SLOW -3 All BYTES
         c"destination source [source ...]: adds the items of filters of the same shape and seed";

@@ -168,6 +168,20 @@ impl Context {
         self.has_flag(flags) || self.is_replayed()
     }
 
+    /// If the server asks only which arguments are keys, tells it their positions, counted with the name
+    /// of the command. Returns whether it did.
+    pub(crate) fn tell_keys(&self, positions: &[c_int]) -> bool {
+        // SAFETY: the context is that of a running command.
+        if unsafe { api!(RedisModule_IsKeysPositionRequest)(self.0) } == 0 {
+            return false;
+        }
+        for position in positions {
+            // SAFETY: the server asks for positions.
+            unsafe { api!(RedisModule_KeyAtPos)(self.0, *position) };
+        }
+        true
+    }
+
     /// Opens a key to read it.
     pub(crate) fn key(&self, name: &Argument) -> Result<Key<'_>, Failure> {
         self.open(name.0, raw::REDISMODULE_READ)
