@@ -52,9 +52,9 @@ pub unsafe extern "C" fn RedisModule_OnLoad(
         return raw::Status::Err as c_int;
     }
     ::tamis::set_table_memory(::tamis::TableMemory::GlobalAllocator);
-    // SAFETY: as in `server::enter`.
     let arguments = match argc {
         0 => &[],
+        // SAFETY: as in `server::enter`.
         _ => unsafe { std::slice::from_raw_parts(argv.cast::<Argument>(), argc as usize) },
     };
     let arguments: Vec<&[u8]> = arguments.iter().map(Argument::bytes).collect();

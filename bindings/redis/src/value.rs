@@ -17,6 +17,7 @@ pub(crate) const CHUNK_BYTES: usize = 1 << 20;
 pub(crate) type Filter = Keyed<AnyFilter>;
 
 /// What a key holds.
+#[expect(clippy::large_enum_variant, reason = "each value has an allocation of its own")]
 #[derive(Debug)]
 pub(crate) enum Value {
     /// A filter that answers.
