@@ -243,3 +243,29 @@ def test_a_deleted_staged_build_is_refused(make_server):
     if outcome != [100_000]:
         assert "changed while" in outcome[0]
         assert not client.exists("f")
+
+
+@pytest.mark.skipif(not SOAK, reason="takes 30 minutes")
+def test_memory_is_flat_under_mixed_load(make_server):
+    server = make_server("--appendonly", "yes", "--auto-aof-rewrite-percentage", "100")
+    client = server.client()
+    start, settled = time.time(), None
+    step = 0
+    while time.time() - start < 30 * 60:
+        step += 1
+        key = f"f{step % 50}"
+        items = [f"{step} {i}" for i in range(100)]
+        client.execute_command("TAMIS.MADD", key, *items)
+        assert client.execute_command("TAMIS.MEXISTS", key, *items) == [1] * 100
+        client.execute_command("TAMIS.REM", key, *items)
+        client.execute_command("BF.MADD", f"b{step % 50}", *items)
+        client.execute_command("TAMIS.BUILD", "s", "BEGIN", "ribbon", 0.01)
+        client.execute_command("TAMIS.BUILD", "s", "KEYS", *items)
+        client.execute_command("TAMIS.BUILD", "s", "END")
+        client.delete("s")
+        if step % 1000 == 0:
+            client.delete(*(f"b{i}" for i in range(50)))
+            used = client.info("memory")["used_memory"]
+            if settled is None and time.time() - start > 120:
+                settled = used
+            assert settled is None or used < settled * 1.2 + (1 << 20)
