@@ -397,6 +397,20 @@ fn chunks_are_the_file() {
 }
 
 #[test]
+fn a_file_is_read_at_any_offset() {
+    let tables = large();
+    let writer = write_large(&tables);
+    let bytes = writer.to_vec(&HEADER).unwrap();
+    for max in [0, 1, 100, 5000, usize::MAX] {
+        for offset in (0..bytes.len() + 200).step_by(61).chain([usize::MAX]) {
+            let rest = bytes.get(offset..).unwrap_or(&[]);
+            let expected = &rest[..rest.len().min(max)];
+            assert!(writer.read_at(&HEADER, offset as u64, max) == expected, "{offset}, {max}");
+        }
+    }
+}
+
+#[test]
 fn bytes_in_memory_are_told() {
     let tables = large();
     let writer = write_large(&tables);

@@ -223,12 +223,47 @@ impl<'a> Writer<'a> {
         max_bytes: usize,
     ) -> impl Iterator<Item = Cow<'w, [u8]>> + use<'w, 'a> {
         let preamble = Segment::Words(Cow::Owned(self.preamble(header)));
-        let sections = self.sections.iter().flat_map(|section| {
+        let segments = [preamble].into_iter().chain(self.segments());
+        Chunks { segments, current: None, at: 0, max: max_bytes.max(1) }
+    }
+
+    /// Returns up to `max_bytes` bytes of the file from `offset` on; none at its end or past it. The
+    /// bytes are borrowed if they lie in one section. Checksums are computed only for bytes of the
+    /// header and the table, so that reading on at any offset takes no time for the bytes before it.
+    pub fn read_at<'w>(&'w self, header: &Header, offset: u64, max_bytes: usize) -> Cow<'w, [u8]> {
+        let in_preamble = offset < self.preamble_len();
+        let preamble = if in_preamble { self.preamble(header) } else { Vec::new() };
+        let skipped = if in_preamble { 0 } else { self.preamble_len() };
+        let mut skip = offset.saturating_sub(skipped);
+        let mut copied = Vec::new();
+        for segment in [Segment::Words(Cow::Owned(preamble))].into_iter().chain(self.segments()) {
+            let room = max_bytes.saturating_sub(copied.len());
+            if room == 0 {
+                break;
+            }
+            let at = usize::try_from(skip).unwrap_or(usize::MAX).min(segment.len());
+            skip = skip.saturating_sub(at as u64);
+            let end = segment.len().min(at.saturating_add(room));
+            if at == end {
+                continue;
+            }
+            if copied.is_empty()
+                && end.saturating_sub(at) == room
+                && let Some(bytes) = segment.borrow(at, end)
+            {
+                return Cow::Borrowed(bytes);
+            }
+            segment.copy(at, end, &mut copied);
+        }
+        Cow::Owned(copied)
+    }
+
+    /// Returns the parts of the file after the header and the table.
+    fn segments<'w>(&'w self) -> impl Iterator<Item = Segment<'w>> + use<'w, 'a> {
+        self.sections.iter().flat_map(|section| {
             let pieces = section.pieces.iter().map(|piece| Segment::Words(piece.words().into()));
             pieces.chain([Segment::Zeros(usize::try_from(section.padding()).unwrap_or(0))])
-        });
-        let segments = [preamble].into_iter().chain(sections);
-        Chunks { segments, current: None, at: 0, max: max_bytes.max(1) }
+        })
     }
 
     /// Returns the header and the table with their padding.

@@ -472,6 +472,12 @@ impl AnyFilter {
         if len < capacity { figures } else { Figures { bytes: self.bytes(), ..figures } }
     }
 
+    /// Returns what a filter of its shape promises once it holds `keys` keys: see
+    /// [`Shape::figures_at`].
+    pub fn figures_at(&self, keys: u64) -> Figures {
+        dispatch!(self, filter => filter.shape().figures_at(keys))
+    }
+
     /// Returns the expected false positive rate with the keys that are in it now.
     pub fn fpr(&self) -> f64 {
         dispatch!(self, filter => filter.shape().fpr_at(filter.len()))

@@ -95,6 +95,12 @@ impl<'a> Container<'a> {
         self.writer.chunks(&self.header, max_bytes)
     }
 
+    /// Returns up to `max_bytes` bytes of the file from `offset` on; none at its end. A caller that
+    /// reads the file in several steps must not change the filter between them.
+    pub fn read_at(&self, offset: u64, max_bytes: usize) -> Cow<'_, [u8]> {
+        self.writer.read_at(&self.header, offset, max_bytes)
+    }
+
     /// Reads the filter back from its own sections, by fallible copies.
     pub(crate) fn try_clone<F: Persist>(&self) -> Result<F, Error> {
         F::read(&mut Reader::from_writer(&self.header, &self.writer)?)

@@ -37,7 +37,7 @@ macro_rules! registry {
             21 adaptive_quotient AdaptiveQuotient { Insert Remove Adapt } "Bender et al. 2018";
             22 spectral_bloom SpectralBloom { Insert Count } "Cohen, Matias 2003";
             23 sliding Sliding { Window } "Naor, Yogev 2013";
-            24 growing Growing { Insert Remove Grow } "Pagh, Segev, Wieder 2013; Dayan, Bercea, Pagh 2024";
+            24 growing Growing { Insert Remove Count Grow } "Pagh, Segev, Wieder 2013; Dayan, Bercea, Pagh 2024";
             25 scalable_bloom ScalableBloom { Insert Grow } "Almeida, Baquero, Preguiça, Hutchison 2007";
             26 removable_spectral_bloom RemovableSpectralBloom { Insert Remove Count Merge } "Cohen, Matias 2003";
             27 foreign_bloom ForeignBloom { Insert Merge SetOps } "Bloom 1970; Spark, Guava and others";

@@ -71,6 +71,21 @@ impl<F: Persist> Keyed<F> {
         self.container().chunks(max_bytes).try_for_each(each)
     }
 
+    /// Returns up to `max_bytes` bytes of a `.tamis` file from `offset` on; none at its end: see
+    /// [`Container::read_at`].
+    ///
+    /// ```
+    /// use tamis::{Bloom, Keyed};
+    /// let seen = Keyed::<Bloom>::build(["apple", "pear"], 0.01)?;
+    /// let bytes = seen.to_bytes()?;
+    /// assert_eq!(seen.read_at(100, 50), bytes[100..150]);
+    /// assert!(seen.read_at(seen.serialized_len(), 50).is_empty());
+    /// # Ok::<_, tamis::Error>(())
+    /// ```
+    pub fn read_at(&self, offset: u64, max_bytes: usize) -> Vec<u8> {
+        self.container().read_at(offset, max_bytes).into_owned()
+    }
+
     /// Returns the length of the filter's `.tamis` file in bytes, without writing it.
     pub fn serialized_len(&self) -> u64 {
         self.container().serialized_len()

@@ -71,7 +71,9 @@ use tamis_bits::packed;
 use tamis_bits::select::{Bits, Task, run};
 use tamis_format::{Name, Reader, Writer};
 
-use self::segment::{BUCKET_BITS, Ends, GROUPS, Layout, MAX_ENTRIES, MAX_VOIDS, Segment};
+use self::segment::{
+    BUCKET_BITS, Ends, GROUPS, Layout, MAX_COPIES, MAX_ENTRIES, MAX_VOIDS, Segment,
+};
 use self::shape::SEGMENT_KEYS;
 use super::common::build_by_inserting;
 use crate::error::{Error, Full};
@@ -80,7 +82,7 @@ use crate::limits::MAX_KEYS;
 use crate::options::BuildOptions;
 use crate::shape::Shape;
 use crate::source::KeySource;
-use crate::traits::{Build, Filter, Grow, Insert, Persist, Remove};
+use crate::traits::{Build, Count, Filter, Grow, Insert, Persist, Remove};
 
 pub use self::shape::GrowingShape;
 
@@ -405,6 +407,21 @@ impl Task for RemoveOne<'_> {
     }
 }
 
+struct CountOne<'a>(&'a Growing, KeyHash);
+
+impl Task for CountOne<'_> {
+    type Output = Option<u64>;
+
+    #[inline(always)]
+    fn work(self, bits: impl Bits) -> Option<u64> {
+        let Self(filter, key) = self;
+        let place = filter.place(key);
+        let layout = filter.layout(place.depth);
+        let query = layout.query(place.bits);
+        filter.segment(&place).count_matching(bits, layout, place.bucket, query)
+    }
+}
+
 impl Filter for Growing {
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
@@ -457,6 +474,19 @@ impl Insert for Growing {
 impl Remove for Growing {
     fn remove(&mut self, key: KeyHash) -> bool {
         run(RemoveOne(self, key))
+    }
+}
+
+impl Count for Growing {
+    /// Returns the number of entries that match the key: exact, unless another key shares its bucket
+    /// and fingerprint.
+    fn count(&self, key: KeyHash) -> u64 {
+        run(CountOne(self, key)).filter(|count| *count <= self.count_limit()).unwrap_or(u64::MAX)
+    }
+
+    /// Returns 63: of 64 equal entries it is not known how many keys they represent.
+    fn count_limit(&self) -> u64 {
+        MAX_COPIES as u64 - 1
     }
 }
 

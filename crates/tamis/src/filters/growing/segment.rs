@@ -40,7 +40,7 @@ pub(super) const MAX_ENTRIES: u32 = 0xffff;
 const LONGEST_RUN: u64 = 4096;
 /// The number of equal entries in a run from which on insertions and removals leave them unchanged.
 /// Equal entries stay equal and together in every split.
-const MAX_COPIES: usize = 64;
+pub(super) const MAX_COPIES: usize = 64;
 /// The same limit for void entries, each of which becomes two in every split.
 pub(super) const MAX_VOIDS: usize = 3;
 
@@ -282,6 +282,32 @@ impl Segment {
         equal & packed::mask(len * width) != 0
     }
 
+    /// Returns how many entries match the query; `None` if some of them are permanent, and stand for
+    /// any number of keys.
+    pub(super) fn count_matching(
+        &self,
+        bits: impl Bits,
+        layout: Layout,
+        bucket: u64,
+        query: u64,
+    ) -> Option<u64> {
+        if self.words.is_empty() {
+            return Some(0);
+        }
+        let group = self.group(layout, bucket);
+        let Some(run) = self.run(bits, group, bucket) else { return Some(0) };
+        let entries = (run.at..run.at + run.len)
+            .map(|at| packed::get_at(&self.words, layout.width, group.entry(layout, at)));
+        let mut matching = 0;
+        for entry in entries.filter(|entry| is_prefix(*entry, query)) {
+            if self.is_saturated(layout, group, run, entry) {
+                return None;
+            }
+            matching += 1;
+        }
+        Some(matching)
+    }
+
     /// Returns whether a run has enough copies of an entry to make them permanent.
     #[inline(always)]
     fn is_saturated(&self, layout: Layout, group: Group, run: Run, entry: u64) -> bool {
@@ -360,10 +386,7 @@ impl Segment {
         let group = self.group(layout, bucket);
         let Some(run) = self.run(bits, group, bucket) else { return false };
         let entry = |at| packed::get_at(&self.words, layout.width, group.entry(layout, at));
-        let matching = (run.at..run.at + run.len).filter(|at| {
-            let entry = entry(*at);
-            (entry ^ query) & !(entry ^ entry.wrapping_sub(1)) == 0
-        });
+        let matching = (run.at..run.at + run.len).filter(|at| is_prefix(entry(*at), query));
         let Some(at) = matching.min_by_key(|at| entry(*at).trailing_zeros()) else { return false };
         if self.is_saturated(layout, group, run, entry(at)) {
             return true;
@@ -435,6 +458,12 @@ impl Segment {
             Err(_) => Err("failed to allocate memory to check a segment"),
         }
     }
+}
+
+/// Returns whether the fingerprint of an entry is a prefix of the query.
+#[inline(always)]
+fn is_prefix(entry: u64, query: u64) -> bool {
+    (entry ^ query) & !(entry ^ entry.wrapping_sub(1)) == 0
 }
 
 /// Moves bits `from..to` up by fewer than 64 and clears the vacated bits. Bits above are

@@ -1,0 +1,216 @@
+#!/usr/bin/env python3
+"""Measures the module on a server of its own, and prints the tables of README.md.
+
+    cargo build --release
+    TAMIS_MODULE=target/release/libtamis_redis.so python3 bench.py [--keys 1000000] [--server redis-server]
+
+Times are CPU time of the server process, from /proc, so that clients and other programs do not count.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import redis
+
+BATCH, PIPELINE = 100, 16
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Server:
+    def __init__(self, program):
+        self.folder = tempfile.mkdtemp(prefix="tamis-bench-")
+        self.port = 7790 + os.getpid() % 1000
+        self.program = program
+        self.start()
+
+    def start(self):
+        module = Path(os.environ["TAMIS_MODULE"]).resolve()
+        command = [self.program, "--port", str(self.port), "--dir", self.folder, "--save", ""]
+        command += ["--enable-debug-command", "yes", "--loadmodule", str(module)]
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        self.client = redis.Redis(port=self.port, protocol=2)
+        while True:
+            try:
+                self.client.ping()
+                return
+            except (redis.ConnectionError, redis.exceptions.BusyLoadingError):
+                time.sleep(0.01)
+
+    def cpu(self):
+        """Returns the seconds of CPU time that the server has used."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS
+
+    def resident(self):
+        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
+            if line.startswith("VmHWM"):
+                return int(line.split()[1]) * 1024
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait()
+
+
+def packed(*command):
+    """Returns a command as bytes of the protocol."""
+    words = [str(word).encode() for word in command]
+    parts = [b"*%d\r\n" % len(words)]
+    parts += [b"$%d\r\n%s\r\n" % (len(word), word) for word in words]
+    return b"".join(parts)
+
+
+def cpu_per_command(server, commands, seconds=4.0):
+    """Runs pipelines of ready-made commands. Returns the server's CPU time per command in us."""
+    connection = server.client.connection_pool.get_connection()
+    pipelines = [b"".join(commands[i : i + PIPELINE]) for i in range(0, len(commands), PIPELINE)]
+    done, before, end = 0, server.cpu(), time.time() + seconds
+    while time.time() < end:
+        for pipeline in pipelines:
+            connection._sock.sendall(pipeline)
+            for _ in range(PIPELINE):
+                connection.read_response()
+            done += PIPELINE
+    server.client.connection_pool.release(connection)
+    return (server.cpu() - before) / done * 1e6
+
+
+def item(number):
+    return f"key:{number}"
+
+
+def bench_queries(server, keys):
+    client = server.client
+    client.flushall()
+    with client.pipeline(transaction=False) as pipe:
+        for number in range(keys):
+            pipe.set(item(number), number)
+            if number % 1000 == 999:
+                pipe.execute()
+    kinds = ["split_block_bloom", "bloom", "growing", "cuckoo"]
+    for kind in kinds:
+        client.execute_command("TAMIS.RESERVE", kind, kind, keys, 0.01)
+    client.bf().reserve("bf", 0.01, keys)
+    for start in range(0, keys, 1000):
+        items = [item(number) for number in range(start, min(start + 1000, keys))]
+        for kind in [*kinds, "bf"]:
+            client.execute_command("TAMIS.MADD", kind, *items)
+    # Half of the items are members.
+    asked = [item((number * 7919) % (2 * keys)) for number in range(BATCH * PIPELINE * 8)]
+    batches = [asked[i : i + BATCH] for i in range(0, len(asked), BATCH)]
+    rows = {"MGET": [packed("MGET", *batch) for batch in batches]}
+    for kind in kinds:
+        rows[f"TAMIS.MEXISTS, {kind}"] = [packed("TAMIS.MEXISTS", kind, *b) for b in batches]
+    rows["BF.MEXISTS"] = [packed("BF.MEXISTS", "bf", *batch) for batch in batches]
+    times = {name: [] for name in rows}
+    for _ in range(3):
+        for name, commands in rows.items():
+            times[name].append(cpu_per_command(server, commands, 2.0))
+    best = {name: min(measured) for name, measured in times.items()}
+    print(f"\n| {BATCH} items, {keys} keys, 1 % | us of server CPU | throughput, MGET = 1 |")
+    print("| --- | --- | --- |")
+    for name, measured in best.items():
+        print(f"| `{name.split(',')[0]}`{','.join([''] + name.split(',')[1:])} | {measured:.1f} | {best['MGET'] / measured:.2f} |")
+
+
+def bench_memory(server, keys):
+    client = server.client
+    print(f"\n| {keys} keys | bytes per key | bits per key | false positives |")
+    print("| --- | --- | --- | --- |")
+    for name, command in {
+        "`TAMIS.ADD` (`growing`)": "TAMIS.MADD",
+        "`BF.ADD`": "BF.MADD",
+        "`CF.ADD`": "CF.INSERT",
+        "`SADD`": "SADD",
+    }.items():
+        client.delete("m")
+        items = ["ITEMS"] if command == "CF.INSERT" else []
+        for start in range(0, keys, 1000):
+            client.execute_command(command, "m", *items, *(item(n) for n in range(start, start + 1000)))
+        bytes_per_key = client.memory_usage("m", samples=0) / keys
+        false = "0"
+        if command != "SADD":
+            asked = [f"no:{n}" for n in range(100_000)]
+            false = f"{sum(client.execute_command('TAMIS.MEXISTS', 'm', *asked)) / 1000:.2f} %"
+        print(f"| {name} | {bytes_per_key:.2f} | {bytes_per_key * 8:.1f} | {false} |")
+
+
+def bench_save(server, mebibytes):
+    client = server.client
+    client.flushall()
+    filters = 8
+    for number in range(filters):
+        keys = mebibytes * (1 << 23) // filters * 100 // 959
+        client.execute_command("TAMIS.RESERVE", f"f{number}", "bloom", keys, 0.01)
+        # Random bits, as a full filter has.
+        for _ in range(20):
+            client.execute_command("TAMIS.MADD", f"f{number}", *range(number * 1000, number * 1000 + 1000))
+    used, peak = client.info("memory")["used_memory"], server.resident()
+    client.config_set("rdbcompression", "no")
+    start = time.time()
+    client.save()
+    saved = time.time() - start
+    growth = server.resident() - peak
+    size = client.info("memory")["used_memory"]
+    server.stop()
+    start = time.time()
+    server.start()
+    loaded = time.time() - start
+    print("\n| filters | SAVE | peak resident growth | load |")
+    print("| --- | --- | --- | --- |")
+    print(f"| {used / 2**20:.0f} MiB | {used / saved / 1e6:.0f} MB/s | {growth / 2**20:.0f} MiB | {size / loaded / 1e6:.0f} MB/s |")
+
+
+def bench_growth(server, keys):
+    """Asks one item at a time while a filter grows, and prints how long that took."""
+    client = server.client
+    print(f"\n| latency of `TAMIS.ADD` + `TAMIS.EXISTS` while `growing` grows to {keys} keys | p50 | p99 | p99.9 | max |")
+    print("| --- | --- | --- | --- | --- |")
+    client.flushall()
+    at, times = 0, []
+    for until in [keys // 100, keys // 10, keys]:
+        while at < until - 2000:
+            client.execute_command("TAMIS.MADD", "g", *(item(n) for n in range(at, at + 1000)))
+            at += 1000
+        client.execute_command("CONFIG", "RESETSTAT")
+        times = []
+        for number in range(at, at + 2000):
+            start = time.perf_counter()
+            client.execute_command("TAMIS.ADD", "g", item(number))
+            client.execute_command("TAMIS.EXISTS", "g", item(number))
+            times.append((time.perf_counter() - start) * 1e6)
+        at += 2000
+        times.sort()
+        picks = [times[int(len(times) * part)] for part in [0.5, 0.99, 0.999]]
+        print(f"| {until} keys, us | {picks[0]:.0f} | {picks[1]:.0f} | {picks[2]:.0f} | {times[-1]:.0f} |")
+        stats = client.info("latencystats")
+        for command in ["TAMIS.ADD", "TAMIS.EXISTS"]:
+            spread = stats.get(f"latency_percentiles_usec_{command}", {})
+            line = ", ".join(f"{name} {value} us" for name, value in spread.items())
+            print(f"| in the server, {command}: {line} | | | | |")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--keys", type=int, default=1_000_000)
+    parser.add_argument("--mebibytes", type=int, default=1024)
+    parser.add_argument("--server", default=shutil.which("redis-server"))
+    arguments = parser.parse_args()
+    server = Server(arguments.server)
+    try:
+        bench_queries(server, arguments.keys)
+        bench_memory(server, arguments.keys)
+        bench_save(server, arguments.mebibytes)
+        bench_growth(server, arguments.keys)
+    finally:
+        server.stop()
+        shutil.rmtree(server.folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
