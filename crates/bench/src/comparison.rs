@@ -52,6 +52,11 @@ fn selects(filter: &str, name: &str) -> bool {
     filter == "all" || filter == name || name.split(' ').next() == Some(filter)
 }
 
+/// Returns the bytes of memory that [`compare`] needs: see [`Contender::table_bytes`].
+pub fn memory_bytes(options: &Options, contenders: &[Box<dyn Contender>]) -> u64 {
+    harness::measure_bytes(contenders, options.keys, options.fpr, options.rounds)
+}
+
 /// Measures the contenders and, with [`Options::json`], prints one JSON object per contender.
 ///
 /// `progress` receives the number of steps done and the number of all steps. Returns `None` with

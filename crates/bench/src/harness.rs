@@ -35,6 +35,11 @@ pub trait Contender {
     /// Returns an error if the filter cannot be built.
     fn build(&self, keys: &[u64]) -> Result<Box<dyn Built>>;
 
+    /// Returns the size in bytes of the tables that it builds, or 0 if that is not known before.
+    fn table_bytes(&self) -> u64 {
+        0
+    }
+
     /// Returns whether this is a filter. A baseline, such as a loop of random reads, is not.
     fn is_filter(&self) -> bool {
         true
@@ -75,6 +80,33 @@ fn scramble(x: u64) -> u64 {
     x ^ (x >> 32)
 }
 
+/// Returns the number of non-members and the number of queries of members.
+fn query_counts(fpr: f64, rounds: usize) -> (u64, usize) {
+    let at_least = if fpr < 0.01 { 10_000_000 } else { 2_000_000 };
+    let queries = (2 * rounds + 1) * CHUNK;
+    (at_least.max(queries as u64), queries)
+}
+
+/// Returns the bytes of memory that [`measure`] needs for `count` keys. All filters are held at once, and
+/// one of them is built again.
+pub(crate) fn measure_bytes(
+    contenders: &[Box<dyn Contender>],
+    count: u64,
+    fpr: f64,
+    rounds: usize,
+) -> u64 {
+    /// What a build takes per key beside two tables. Static kinds take the most.
+    const BUILD_BYTES_PER_KEY: u64 = 64;
+    let (non_members, queries) = query_counts(fpr, rounds);
+    let keys = count.saturating_add(non_members).saturating_add(queries as u64).saturating_mul(8);
+    let tables = || contenders.iter().map(|contender| contender.table_bytes());
+    let building = tables().max().unwrap_or(0).saturating_mul(2);
+    tables()
+        .fold(keys, u64::saturating_add)
+        .saturating_add(building)
+        .saturating_add(count.saturating_mul(BUILD_BYTES_PER_KEY))
+}
+
 impl Keys {
     /// Returns `count` members, selected by `seed`, and no queries.
     pub fn members_only(count: u64, seed: u64) -> Self {
@@ -88,9 +120,7 @@ impl Keys {
     pub fn new(count: u64, fpr: f64, rounds: usize, seed: u64) -> Self {
         let mut keys = Self::members_only(count, seed);
         let from = scramble(!seed).wrapping_add(count);
-        let at_least = if fpr < 0.01 { 10_000_000 } else { 2_000_000 };
-        let queries = (2 * rounds + 1) * CHUNK;
-        let non_members = at_least.max(queries as u64);
+        let (non_members, queries) = query_counts(fpr, rounds);
         keys.non_members = (0..non_members).map(|i| scramble(from.wrapping_add(i))).collect();
         let any = |i: usize| scramble(seed ^ (i as u64) << 20) % count.max(1);
         keys.hits = (0..queries).map(|i| keys.members[any(i) as usize]).collect();

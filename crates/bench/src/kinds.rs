@@ -3,7 +3,7 @@
 use anyhow::{Result, bail, ensure};
 use tamis::{
     Build, BuildOptions, Error, Goal, Hashes, Key, KeyHasher, Keyed, Kind, Persist, Settings,
-    Sizing, plan,
+    Shape, Sizing, plan,
 };
 
 use crate::comparison::Options;
@@ -34,6 +34,10 @@ impl<F: Build + Persist + 'static> Contender for KindContender<F> {
         let hashes = Hashes::new(keys.iter().map(|key| key.hash_with(&self.hasher)));
         Ok(Box::new(Keyed::new(self.hasher, F::build(self.shape.clone(), hashes)?)))
     }
+
+    fn table_bytes(&self) -> u64 {
+        self.shape.figures().bytes
+    }
 }
 
 /// The same kind through [`AnyFilter`](tamis::AnyFilter), which costs a dispatch per query.
@@ -43,6 +47,7 @@ struct DynamicContender {
     kind: Kind,
     sizing: Sizing,
     hasher: KeyHasher,
+    table_bytes: u64,
 }
 
 impl Contender for DynamicContender {
@@ -55,13 +60,17 @@ impl Contender for DynamicContender {
         let filter = self.kind.build(&self.sizing, &mut hashes, &BuildOptions::new())?;
         Ok(Box::new(Keyed::new(self.hasher, filter)))
     }
+
+    fn table_bytes(&self) -> u64 {
+        self.table_bytes
+    }
 }
 
 /// Returns a kind of the registry through [`AnyFilter`](tamis::AnyFilter), named `KIND dynamic`.
-fn dynamic(kind: Kind, options: &Options) -> Box<dyn Contender> {
+fn dynamic(kind: Kind, options: &Options, table_bytes: u64) -> Box<dyn Contender> {
     let name = format!("{kind} dynamic");
     let sizing = Sizing::fpr(options.fpr).capacity(options.keys);
-    Box::new(DynamicContender { name, kind, sizing, hasher: options.hasher() })
+    Box::new(DynamicContender { name, kind, sizing, hasher: options.hasher(), table_bytes })
 }
 
 impl<F: Persist> Built for Keyed<F> {
@@ -130,9 +139,10 @@ pub fn kinds(options: &Options) -> Result<Vec<Box<dyn Contender>>> {
         }
         match kind(*one, options.goal(), options.hasher()) {
             Ok(contender) => {
+                let table_bytes = contender.table_bytes();
                 contenders.push(contender);
                 if options.dynamic {
-                    contenders.push(dynamic(*one, options));
+                    contenders.push(dynamic(*one, options, table_bytes));
                 }
             }
             Err(error) if !by_name => eprintln!("skipped {one}: {error}"),

@@ -12,7 +12,7 @@ mod comparison;
 mod harness;
 mod kinds;
 
-pub use comparison::{Options, compare, table};
+pub use comparison::{Options, compare, memory_bytes, table};
 pub use harness::{
     Built, Contender, Keys, Metric, Outcome, Ratio, measure, measure_steps, peak_bytes, race,
 };

@@ -538,7 +538,9 @@ pub(crate) struct Comm {
 /// Merge filters into a filter of all their keys
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The filters must have the same kind, shape, hash and seed, and the capacity for the keys of all.
+The filters must have the same kind, shape, hash and seed, and the capacity for the keys of all. With
+--force a union of bit arrays may exceed the capacity. Its file then states the estimated number of
+keys as its capacity, and the false positive rate of that many keys.
 
 Example:
   seed=$(openssl rand -hex 16)
@@ -553,8 +555,12 @@ pub(crate) struct Merge {
     #[arg(short, long, value_name = "F")]
     pub(crate) output: PathBuf,
     /// Intersect instead: accept only keys that every filter accepts
-    #[arg(long)]
+    #[arg(long, conflicts_with = "force")]
     pub(crate) intersect: bool,
+    /// Write a union that exceeds the capacity, at a higher false positive rate (bloom, bloom_g,
+    /// split_block_bloom)
+    #[arg(long)]
+    pub(crate) force: bool,
     /// Memory limit for the filter in bytes [default: the available memory]
     #[arg(long, value_name = "M", value_parser = number::size)]
     pub(crate) max_memory: Option<u64>,
@@ -679,6 +685,9 @@ pub(crate) struct Ksat {
     /// Stop after this many seconds [default: no limit]
     #[arg(long, value_name = "SECONDS", value_parser = parse::seconds, allow_negative_numbers = true)]
     pub(crate) timeout: Option<Duration>,
+    /// Memory limit in bytes [default: the available memory]
+    #[arg(long, value_name = "M", value_parser = number::size)]
+    pub(crate) max_memory: Option<u64>,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -715,6 +724,9 @@ pub(crate) struct Bench {
     /// Seed of the keys and of the hash functions
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub(crate) seed: u64,
+    /// Memory limit in bytes [default: the available memory]
+    #[arg(long, value_name = "M", value_parser = number::size)]
+    pub(crate) max_memory: Option<u64>,
     /// Print one JSON object per kind, with the peak memory of a build
     #[arg(long)]
     pub(crate) json: bool,

@@ -82,7 +82,7 @@ fn dispatch(command: &Command) -> anyhow::Result<bool> {
         Command::Verify(args) => verify::run(args).map(|()| true),
         Command::Filters(args) => filters::run(args).map(|()| true),
         Command::Plan(args) => plan::run(args).map(|()| true),
-        Command::Dict(args) => dict::run(&args.command),
+        Command::Dict(args) => dict::run(args),
         Command::Ksat(args) => ksat::run(args),
         Command::Bench(args) => bench::run(args).map(|()| true),
         Command::Demo => demo::run().map(|()| true),

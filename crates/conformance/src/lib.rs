@@ -201,7 +201,8 @@ macro_rules! suite {
         mod merge {
             $crate::suite!(@tests operations $type
                 a_merged_filter_has_the_members_of_both
-                unlike_filters_do_not_merge);
+                unlike_filters_do_not_merge
+                a_forced_union_states_its_rate);
         }
     };
     (@can Map $type:ident) => {

@@ -260,6 +260,30 @@ pub fn unlike_filters_do_not_merge<F: Subject + Merge>() {
     assert!(matches!(one.merge(&two), Err(Error::Mismatch { what: "hash or seed" })));
 }
 
+/// Checks that a forced union of bit arrays has all members, states the rate that it has, and can be saved
+/// and opened, and that every other kind refuses it as it refuses a merge.
+pub fn a_forced_union_states_its_rate<F: Subject + Merge>() {
+    let (a, b) = (hashes(0, 900), hashes(1000, 900));
+    let mut union = build::<F>(1000, 0.01, &a);
+    let before = union.clone();
+    let forced = union.force_merge(&build::<F>(1000, 0.01, &b));
+    if !F::KIND.can(Capability::SetOps) {
+        assert!(matches!(forced, Err(Error::Capacity { capacity: 1000 })), "{forced:?}");
+        assert_eq!(union, before);
+        return;
+    }
+    forced.expect("a bit array");
+    assert!(a.iter().chain(&b).all(|key| union.contains(*key)));
+    let (keys, fpr) = (union.shape().keys(), union.shape().figures().fpr);
+    assert!((1700..1900).contains(&keys) && union.len() == keys, "{} of {keys} keys", union.len());
+    let strangers = hashes(1 << 40, 10_000);
+    let yeses = strangers.iter().filter(|key| union.contains(**key)).count() as f64;
+    assert!((0.8..1.25).contains(&(yeses / 10_000.0 / fpr)), "{yeses} of 10000, not {fpr}");
+    let keyed = Keyed::new(KeyHasher::new(HashId::Fast, HASHER), union);
+    let read = Keyed::<F>::read_from(&bytes(&keyed)[..], &tamis::Limits::default());
+    assert_eq!(read.expect("a forced union is a filter"), keyed);
+}
+
 /// Checks that a merged filter equals one that is built from all keys.
 pub fn merging_is_building_the_union<F: Subject + SetOps>() {
     let (a, b) = (hashes(0, 700), hashes(300, 800));

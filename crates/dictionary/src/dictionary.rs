@@ -74,7 +74,20 @@ impl<F: DictionaryFilter, S: Store + 'static> Dictionary<F, S> {
     /// has it open, [`Error::Version`] or [`Error::Mismatch`] if it was created by another version or with
     /// another kind of filter, [`Error::Corrupt`] if its metadata is damaged, and errors of the store.
     pub fn open(store: S) -> Result<Self, Error> {
-        Self::acquire_then(store, Engine::open)
+        Self::acquire_then(store, |store, claim| Engine::open(store, claim, None))
+    }
+
+    /// Opens a dictionary as [`open`](Dictionary::open) does, with at most `max_memory` bytes for its filter.
+    ///
+    /// A lookup in a shard whose filter would exceed the limit reads the store. A write to such a shard
+    /// returns [`tamis::Error::MemoryLimit`] as [`Error::Filter`] and changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Dictionary::open), and [`Error::Filter`] if the filter must be rebuilt and exceeds the
+    /// limit.
+    pub fn open_within(store: S, max_memory: u64) -> Result<Self, Error> {
+        Self::acquire_then(store, |store, claim| Engine::open(store, claim, Some(max_memory)))
     }
 
     fn acquire_then(
@@ -247,5 +260,38 @@ impl<F: DictionaryFilter, S: Store + 'static> Drop for Dictionary<F, S> {
     fn drop(&mut self) {
         // If saving fails, the next `open` rebuilds the filter.
         let _ = self.finish();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tamis::Broom;
+
+    use super::*;
+    use crate::random::SOURCE_FAILS;
+    use crate::store::MemoryStore;
+
+    /// Without a random salt no dictionary is created, and no filter grows.
+    #[test]
+    fn without_random_bits_nothing_is_made() {
+        type Dict = Dictionary<Broom, MemoryStore>;
+        let is_refused = |error: Error| matches!(error, Error::Filter(tamis::Error::Random(_)));
+        let store = MemoryStore::new(Layout::Clustered);
+        SOURCE_FAILS.set(true);
+        assert!(is_refused(Dict::create(store.clone(), Options::default()).unwrap_err()));
+        assert!(store.meta("state").unwrap().is_none());
+        SOURCE_FAILS.set(false);
+        let dict = Dict::create(store, Options::default().with_keys(1)).unwrap();
+        SOURCE_FAILS.set(true);
+        let key = |number: u32| number.to_le_bytes();
+        let refused =
+            (0..10_000).find_map(|number| Some((number, dict.put(&key(number), b"").err()?)));
+        let (number, error) = refused.expect("a filter of 1 key grows");
+        assert!(is_refused(error));
+        assert!(!dict.contains(&key(number)).unwrap());
+        assert!((0..number).all(|number| dict.contains(&key(number)).unwrap()));
+        SOURCE_FAILS.set(false);
+        dict.put(&key(number), b"").unwrap();
+        assert!(dict.verify().unwrap().is_ok());
     }
 }

@@ -84,6 +84,7 @@
 //! | module | contents |
 //! | --- | --- |
 //! | `error` | [`Error`], [`ErrorKind`] |
+//! | `random` | random numbers of the operating system |
 //! | [`store`] | the [`Store`] trait and its implementations |
 //! | `stats` | counters, [`Stats`], [`Audit`] |
 //! | `options` | [`Options`], [`Policy`], [`Op`], [`DictionaryFilter`] |
@@ -102,6 +103,7 @@ mod engine;
 mod error;
 mod manifest;
 mod options;
+mod random;
 mod shard;
 mod stats;
 pub mod store;

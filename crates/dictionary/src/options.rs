@@ -49,12 +49,13 @@ pub struct Options {
     pub(crate) keys: u64,
     pub(crate) fpr: f64,
     pub(crate) hash: HashId,
+    pub(crate) max_memory: Option<u64>,
 }
 
 impl Default for Options {
     /// Returns 10^6 keys, a false positive rate of 1/256 and [`HashId::Secure`].
     fn default() -> Self {
-        Self { keys: 1_000_000, fpr: 1.0 / 256.0, hash: HashId::Secure }
+        Self { keys: 1_000_000, fpr: 1.0 / 256.0, hash: HashId::Secure, max_memory: None }
     }
 }
 
@@ -76,6 +77,13 @@ impl Options {
     #[must_use]
     pub fn with_hash(self, hash: HashId) -> Self {
         Self { hash, ..self }
+    }
+
+    /// Sets the most bytes of memory for the filter, in this session:
+    /// [`Dictionary::open_within`](crate::Dictionary::open_within) sets it in later ones.
+    #[must_use]
+    pub fn with_max_memory(self, bytes: u64) -> Self {
+        Self { max_memory: Some(bytes), ..self }
     }
 }
 

@@ -31,6 +31,7 @@ use std::sync::{
 
 use tamis::{Build, Filter, Hashes, Insert, KeyHash, Remove};
 
+use crate::random::random_u64;
 use crate::stats::{Counters, Window};
 
 #[derive(Debug)]
@@ -45,6 +46,8 @@ pub(crate) struct Shard<F> {
 pub(crate) struct ShardState<F> {
     /// `None` until it is loaded, and after an insertion failed. Then every key passes.
     pub(crate) filter: Option<F>,
+    /// The memory that is reserved for the filter.
+    bytes: u64,
     /// Mixed into the `lo` half of every hash.
     pub(crate) salt: u64,
     /// The number of writes begun.
@@ -69,7 +72,7 @@ pub(crate) struct SaltedFilter<F> {
 impl<F: Build> SaltedFilter<F> {
     /// Builds a filter of `keys` with a new random salt.
     pub(crate) fn build(shape: F::Shape, keys: &[KeyHash]) -> Result<Self, tamis::Error> {
-        let salt = getrandom::u64().map_err(|error| tamis::Error::Random(error.into()))?;
+        let salt = random_u64()?;
         let keys = Hashes::new(keys.iter().map(|key| salted(*key, salt)));
         Ok(Self { filter: F::build(shape, keys)?, salt })
     }
@@ -136,8 +139,10 @@ impl<F> ShardState<F> {
         self.version == 0
     }
 
-    pub(crate) fn replace(&mut self, built: SaltedFilter<F>) {
+    /// Replaces the filter by one of `bytes` bytes. Returns the bytes of the old one.
+    pub(crate) fn replace(&mut self, built: SaltedFilter<F>, bytes: u64) -> u64 {
         (self.filter, self.salt) = (Some(built.filter), built.salt);
+        std::mem::replace(&mut self.bytes, bytes)
     }
 
     /// Inserts a key. If the filter is full, drops the filter, so that every key passes until the rebuild.
@@ -180,13 +185,13 @@ impl<F> ShardState<F> {
 }
 
 impl<F> Shard<F> {
-    /// Creates a shard with an unsaved filter, or with none yet.
-    pub(crate) fn new(built: Option<SaltedFilter<F>>) -> Self {
+    /// Creates a shard with an unsaved filter of `bytes` bytes, or with none yet.
+    pub(crate) fn new(built: Option<SaltedFilter<F>>, bytes: u64) -> Self {
         let changed = built.is_some();
         let (filter, salt) = built.map_or((None, 0), |built| (Some(built.filter), built.salt));
         let in_doubt = BTreeSet::new();
         let (version, writing, exact) = (0, false, true);
-        let state = ShardState { filter, salt, version, writing, in_doubt, exact, changed };
+        let state = ShardState { filter, bytes, salt, version, writing, in_doubt, exact, changed };
         Self {
             write_lock: Mutex::new(()),
             state: RwLock::new(state),
@@ -305,7 +310,7 @@ mod tests {
         let shape = BroomShape::fit(KEYS as u64, 1.0 / 32.0).unwrap();
         let stated = shape.figures().fpr;
         let locals: Vec<KeyHash> = members.iter().map(|key| key.local).collect();
-        let shard = Shard::new(Some(SaltedFilter::<Broom>::build(shape, &locals).unwrap()));
+        let shard = Shard::new(Some(SaltedFilter::<Broom>::build(shape, &locals).unwrap()), 0);
         let state = &mut *shard.state_mut();
         let attack = |counts: &mut [u64]| {
             let sweeps = state.filter.as_ref().unwrap().sweeps();

@@ -39,6 +39,13 @@ pub enum Fault {
     Clause(Error),
     /// The file ends in the middle of a clause.
     Unfinished,
+    /// Solving the formula may need more memory than the limit: see [`Formula::memory_bytes`].
+    MemoryLimit {
+        /// The limit in bytes.
+        limit: u64,
+        /// The bytes that the part of the formula up to this line needs.
+        needs: u64,
+    },
     /// The number of clauses differs from the header.
     Count {
         /// The number in the header.
@@ -58,6 +65,12 @@ impl fmt::Display for ReadError {
             Fault::NotANumber(token) => write!(f, "{token:?} is not a literal"),
             Fault::Clause(error) => write!(f, "{error}"),
             Fault::Unfinished => write!(f, "the file ends inside a clause"),
+            Fault::MemoryLimit { limit, needs } => {
+                write!(
+                    f,
+                    "the formula needs more than {needs} bytes of memory, the limit is {limit}"
+                )
+            }
             Fault::Count { promised, found } if found > promised => {
                 write!(f, "more clauses than the {promised} in the header")
             }
@@ -151,8 +164,17 @@ impl Formula {
     /// # Errors
     /// Returns an error if the input is not a DIMACS file or exceeds a limit of the crate.
     pub fn read(input: impl BufRead) -> Result<Self, ReadError> {
+        Self::read_within(input, u64::MAX)
+    }
+
+    /// Reads a DIMACS file if it can be solved in `limit` bytes of memory: see [`Formula::memory_bytes`].
+    ///
+    /// # Errors
+    /// As [`Formula::read`], and [`Fault::MemoryLimit`] as soon as the clauses read so far exceed the limit.
+    pub fn read_within(input: impl BufRead, limit: u64) -> Result<Self, ReadError> {
         let mut tokens = Tokens { input, line: 1, at_line_start: true };
         let (mut formula, promised) = header(&mut tokens)?;
+        check_memory(&formula, limit, &tokens)?;
         let mut clause: Vec<i32> = Vec::new();
         let mut found = 0u64;
         // A clause may span lines; errors name the line of its end.
@@ -177,6 +199,7 @@ impl Formula {
                         return Err(tokens.error(Fault::Count { promised, found }));
                     }
                     formula.add(&clause).map_err(|error| tokens.error(Fault::Clause(error)))?;
+                    check_memory(&formula, limit, &tokens)?;
                     clause.clear();
                 }
             }
@@ -203,6 +226,18 @@ impl Formula {
             writeln!(output, "0")?;
         }
         Ok(())
+    }
+}
+
+/// Checks that a formula of which a part was read keeps to the limit.
+fn check_memory<R: BufRead>(
+    formula: &Formula,
+    limit: u64,
+    tokens: &Tokens<R>,
+) -> Result<(), ReadError> {
+    match formula.memory_bytes() {
+        needs if needs > limit => Err(tokens.error(Fault::MemoryLimit { limit, needs })),
+        _ => Ok(()),
     }
 }
 

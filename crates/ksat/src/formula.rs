@@ -197,6 +197,17 @@ impl Formula {
         self.literals.len()
     }
 
+    /// Returns the most bytes of memory that the formula, a search for a solution and a list of its values
+    /// take, by the sizes of their tables.
+    pub fn memory_bytes(&self) -> u64 {
+        const PER_LITERAL: u64 = 48;
+        const PER_CLAUSE: u64 = 48;
+        const PER_VARIABLE: u64 = 96;
+        PER_LITERAL * self.literals() as u64
+            + PER_CLAUSE * self.clauses() as u64
+            + PER_VARIABLE * u64::from(self.vars)
+    }
+
     /// Returns an iterator over the clauses, each an iterator over its literals.
     pub fn iter(&self) -> impl Iterator<Item = impl Iterator<Item = i32>> {
         (0..self.clauses()).map(|clause| {

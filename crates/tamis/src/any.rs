@@ -83,6 +83,11 @@ pub trait Registered: Build + Persist + Clone + PartialEq + Into<AnyFilter> {
         None
     }
 
+    /// Returns [`Merge::force_merge`].
+    fn force_merge_fn() -> Option<CombineFn<Self>> {
+        None
+    }
+
     /// Returns [`SetOps::intersect`].
     fn intersect_fn() -> Option<CombineFn<Self>> {
         None
@@ -143,6 +148,10 @@ macro_rules! accessors {
     (Merge) => {
         fn merge_fn() -> Option<CombineFn<Self>> {
             Some(Merge::merge)
+        }
+
+        fn force_merge_fn() -> Option<CombineFn<Self>> {
+            Some(Merge::force_merge)
         }
     };
     (SetOps) => {
@@ -714,6 +723,16 @@ impl AnyFilter {
     /// [`Error::Mismatch`] or [`Error::Capacity`]; the filter is then unchanged.
     pub fn merge(&mut self, other: &Self) -> Result<(), Error> {
         dispatch!(self, filter => with_same(filter, other, Registered::merge_fn(), Capability::Merge))
+    }
+
+    /// Takes in the keys of `other`, also beyond the capacity: see [`Merge::force_merge`].
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] or [`Error::Capacity`]; the filter is then unchanged.
+    pub fn force_merge(&mut self, other: &Self) -> Result<(), Error> {
+        dispatch!(self, filter => {
+            with_same(filter, other, Registered::force_merge_fn(), Capability::Merge)
+        })
     }
 
     /// Keeps what may be in both: see [`SetOps::intersect`].

@@ -310,6 +310,20 @@ pub trait Merge: Filter {
     /// [`Error::Mismatch`] for different shapes, [`Error::Capacity`] if the union does not fit. The
     /// filter is then unchanged.
     fn merge(&mut self, other: &Self) -> Result<(), Error>;
+
+    /// Makes this filter the union of both, also beyond its capacity. The kinds that are bit arrays
+    /// ([`SetOps`]) then have the estimated number of keys as their new capacity, and
+    /// [`Shape::figures`] states the false positive rate at that capacity. Their shapes may differ in
+    /// the capacity, so that a union can be merged again. All other kinds merge as [`Merge::merge`]
+    /// does.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] for different shapes, [`Error::Capacity`] if the union does not fit or, in a
+    /// bit array, if so many bits are set that the number of keys cannot be estimated. The filter is
+    /// then unchanged.
+    fn force_merge(&mut self, other: &Self) -> Result<(), Error> {
+        self.merge(other)
+    }
 }
 
 /// Compares sets by the bits that represent them.

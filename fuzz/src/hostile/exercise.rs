@@ -234,13 +234,20 @@ fn renew(filter: &mut Keyed<AnyFilter>, keys: &[KeyHash], random: &mut Random, _
     }
 }
 
-fn merge(filter: &mut Keyed<AnyFilter>, _: &[KeyHash], random: &mut Random, _: bool) {
+fn merge(filter: &mut Keyed<AnyFilter>, keys: &[KeyHash], random: &mut Random, _: bool) {
     let kind = filter.kind();
-    let other = match random.below(2) {
+    let mut other = match random.below(2) {
         0 => filter.clone(),
         _ => filter.empty_like().expect("memory"),
     };
-    match filter.merge(&other) {
+    if random.below(2) == 0 {
+        let _ = other.filter_mut().insert_batch(keys);
+    }
+    let merged = match random.below(2) {
+        0 => filter.merge(&other),
+        _ => filter.force_merge(&other),
+    };
+    match merged {
         Ok(()) => assert!(kind.can(Capability::Merge)),
         Err(Error::Capacity { .. } | Error::Full { .. }) => assert!(kind.can(Capability::Merge)),
         Err(Error::Unsupported { .. }) => assert!(!kind.can(Capability::Merge)),

@@ -8,6 +8,7 @@ use tamis::HashId;
 use tamis_dictionary::Layout;
 
 use super::parse;
+use crate::number;
 
 /// Store keys and values exactly, with a filter in memory that rejects absent keys
 #[derive(Args, Debug)]
@@ -36,6 +37,9 @@ Examples:
 pub(crate) struct Dict {
     #[command(subcommand)]
     pub(crate) command: DictCommand,
+    /// Memory limit for the filter in bytes [default: no limit]
+    #[arg(long, global = true, value_name = "M", value_parser = number::size)]
+    pub(crate) max_memory: Option<u64>,
 }
 
 #[derive(Subcommand, Debug)]

@@ -2,13 +2,10 @@
 
 use anyhow::Result;
 use indicatif::ProgressBar;
-use tamis_bench::{Options, compare, kinds, table};
+use tamis_bench::{Options, compare, kinds, memory_bytes, table};
 
 use crate::args::{Bench, with_underscores};
 use crate::{memory, output};
-
-/// The memory that keys, non-members, answers and filters take, roughly.
-const BYTES_PER_KEY: u64 = 64;
 
 pub(crate) fn run(args: &Bench) -> Result<()> {
     let options = Options {
@@ -21,8 +18,9 @@ pub(crate) fn run(args: &Bench) -> Result<()> {
         dynamic: args.dynamic,
         peak_of: args.peak_of.clone(),
     };
-    memory::check_memory_of("the benchmark", args.keys.saturating_mul(BYTES_PER_KEY), None)?;
     let contenders = kinds(&options)?;
+    let needs = memory_bytes(&options, &contenders);
+    memory::check_memory_of("the benchmark", needs, args.max_memory)?;
     let bar = ProgressBar::new(0);
     let progress = |done, steps| {
         bar.set_length(steps);

@@ -16,7 +16,8 @@ use tamis_dictionary::{Dictionary, Error, Op, Options, Stats};
 
 use self::escape::{escape, unescape};
 use crate::args::{
-    DictCommand, DictCreate, DictDump, DictKeys, DictLoad, DictPut, DictStats, DictVerify,
+    Dict as DictArgs, DictCommand, DictCreate, DictDump, DictKeys, DictLoad, DictPut, DictStats,
+    DictVerify,
 };
 use crate::errors::failure;
 use crate::files::folder_of;
@@ -26,16 +27,17 @@ use crate::{output, progress};
 
 type Dict = Dictionary<Broom, AnyStore>;
 
-pub(crate) fn run(command: &DictCommand) -> Result<bool> {
-    let done = match command {
-        DictCommand::Create(args) => create(args).map(|()| true),
-        DictCommand::Put(args) => put(args).map(|()| true),
-        DictCommand::Get(args) => get(args),
-        DictCommand::Delete(args) => delete(args),
-        DictCommand::Load(args) => load(args).map(|()| true),
-        DictCommand::Dump(args) => dump(args).map(|()| true),
-        DictCommand::Stats(args) => stats(args).map(|()| true),
-        DictCommand::Verify(args) => verify(args),
+pub(crate) fn run(args: &DictArgs) -> Result<bool> {
+    let limit = args.max_memory;
+    let done = match &args.command {
+        DictCommand::Create(args) => create(args, limit).map(|()| true),
+        DictCommand::Put(args) => put(args, limit).map(|()| true),
+        DictCommand::Get(args) => get(args, limit),
+        DictCommand::Delete(args) => delete(args, limit),
+        DictCommand::Load(args) => load(args, limit).map(|()| true),
+        DictCommand::Dump(args) => dump(args, limit).map(|()| true),
+        DictCommand::Stats(args) => stats(args, limit).map(|()| true),
+        DictCommand::Verify(args) => verify(args, limit),
     };
     match done {
         Err(error) if error.is::<ReaderGone>() => Ok(true),
@@ -76,7 +78,13 @@ fn shown(place: &str) -> String {
 
 /// Adds the location to an error of the dictionary.
 fn at<T>(place: &str, result: Result<T, Error>) -> Result<T> {
-    result.map_err(|error| failure(shown(place), &error))
+    result.map_err(|error| match error {
+        Error::Filter(tamis::Error::MemoryLimit { limit, needs }) => {
+            let (limit, needs) = (show_size(limit), show_size(needs));
+            anyhow!("{}: the filter needs {needs}, but --max-memory is {limit}", shown(place))
+        }
+        error => failure(shown(place), &error),
+    })
 }
 
 fn print_notices(place: &str, notices: &[String]) {
@@ -85,9 +93,12 @@ fn print_notices(place: &str, notices: &[String]) {
     }
 }
 
-/// Opens a dictionary, calls `work` and closes it. An error of `work` precedes one of closing.
-fn with<T>(place: &str, work: impl FnOnce(&Dict) -> Result<T>) -> Result<T> {
-    let dict = at(place, store::open(place).and_then(Dict::open))?;
+/// Opens a dictionary with at most `limit` bytes for its filter, calls `work` and closes it. An error of `work`
+/// precedes one of closing.
+fn with<T>(place: &str, limit: Option<u64>, work: impl FnOnce(&Dict) -> Result<T>) -> Result<T> {
+    let limit = limit.unwrap_or(u64::MAX);
+    let opened = store::open(place).and_then(|store| Dict::open_within(store, limit));
+    let dict = at(place, opened)?;
     let notices = dict.notices();
     print_notices(place, &notices);
     let done = work(&dict);
@@ -96,16 +107,20 @@ fn with<T>(place: &str, work: impl FnOnce(&Dict) -> Result<T>) -> Result<T> {
     done.and_then(|done| closed.map(|()| done))
 }
 
-fn create(args: &DictCreate) -> Result<()> {
-    let options = Options::default().with_keys(args.keys).with_fpr(args.fpr).with_hash(args.hash);
+fn create(args: &DictCreate, limit: Option<u64>) -> Result<()> {
+    let options = Options::default()
+        .with_keys(args.keys)
+        .with_fpr(args.fpr)
+        .with_hash(args.hash)
+        .with_max_memory(limit.unwrap_or(u64::MAX));
     let store = store::create(&args.place, args.layout);
     let dict = at(&args.place, store.and_then(|store| Dict::create(store, options)))?;
     at(&args.place, dict.close())
 }
 
-fn put(args: &DictPut) -> Result<()> {
+fn put(args: &DictPut, limit: Option<u64>) -> Result<()> {
     let (key, value) = (args.key.as_encoded_bytes(), args.value.as_encoded_bytes());
-    with(&args.place, |dict| at(&args.place, dict.put(key, value)).map(drop))
+    with(&args.place, limit, |dict| at(&args.place, dict.put(key, value)).map(drop))
 }
 
 /// Calls `act` with every key of the arguments, or else with every line of standard input. Returns whether one
@@ -129,8 +144,8 @@ fn each_key(args: &DictKeys, mut act: impl FnMut(&[u8]) -> Result<bool>) -> Resu
     Ok(any)
 }
 
-fn get(args: &DictKeys) -> Result<bool> {
-    with(&args.place, |dict| {
+fn get(args: &DictKeys, limit: Option<u64>) -> Result<bool> {
+    with(&args.place, limit, |dict| {
         each_key(args, |key| {
             let Some(value) = at(&args.place, dict.get(key))? else { return Ok(false) };
             let mut out = io::stdout().lock();
@@ -142,8 +157,8 @@ fn get(args: &DictKeys) -> Result<bool> {
     })
 }
 
-fn delete(args: &DictKeys) -> Result<bool> {
-    with(&args.place, |dict| each_key(args, |key| at(&args.place, dict.delete(key))))
+fn delete(args: &DictKeys, limit: Option<u64>) -> Result<bool> {
+    with(&args.place, limit, |dict| each_key(args, |key| at(&args.place, dict.delete(key))))
 }
 
 type Bytes<'a> = Cow<'a, [u8]>;
@@ -195,11 +210,11 @@ impl Lines {
     }
 }
 
-fn load(args: &DictLoad) -> Result<()> {
+fn load(args: &DictLoad, limit: Option<u64>) -> Result<()> {
     let lines = Keys::open(&args.lines, Separator::Newline, false)?;
     let start = Instant::now();
     let write_bytes = if args.place.contains("://") { 0 } else { WRITE_BYTES };
-    let (loaded, new) = with(&args.place, |dict| {
+    let (loaded, new) = with(&args.place, limit, |dict| {
         let bar = progress::bar("loading", &lines, args.quiet);
         let (mut loaded, mut new) = (0, 0);
         let mut write = |some: &[Lines]| {
@@ -234,16 +249,16 @@ fn load(args: &DictLoad) -> Result<()> {
     Ok(())
 }
 
-fn dump(args: &DictDump) -> Result<()> {
+fn dump(args: &DictDump, limit: Option<u64>) -> Result<()> {
     let to_stdout = args.lines == Path::new("-");
     let is_file = fs::metadata(&args.lines).map_or(!to_stdout, |metadata| metadata.is_file());
     if !is_file {
         return match to_stdout {
-            true => dump_to(args, "standard output", io::stdout().lock()),
+            true => dump_to(args, limit, "standard output", io::stdout().lock()),
             false => {
                 let name = args.lines.display().to_string();
                 let file = fs::File::create(&args.lines).map_err(|error| failure(&name, &error))?;
-                dump_to(args, &name, file)
+                dump_to(args, limit, &name, file)
             }
         };
     }
@@ -251,7 +266,7 @@ fn dump(args: &DictDump) -> Result<()> {
     let name = args.lines.display().to_string();
     let file = tempfile::NamedTempFile::new_in(folder_of(&args.lines));
     let mut file = file.map_err(|error| failure(&name, &error))?;
-    dump_to(args, &name, &mut file)?;
+    dump_to(args, limit, &name, &mut file)?;
     file.as_file().sync_all().map_err(|error| failure(&name, &error))?;
     file.persist(&args.lines).map_err(|error| failure(&name, &error.error))?;
     Ok(())
@@ -259,10 +274,10 @@ fn dump(args: &DictDump) -> Result<()> {
 
 /// Writes every entry as a line. Skips entries that are damaged or too long, reports each, and returns an error
 /// at the end.
-fn dump_to(args: &DictDump, name: &str, out: impl Write) -> Result<()> {
+fn dump_to(args: &DictDump, limit: Option<u64>, name: &str, out: impl Write) -> Result<()> {
     let place = shown(&args.place);
     let mut out = BufWriter::with_capacity(1 << 16, out);
-    with(&args.place, |dict| {
+    with(&args.place, limit, |dict| {
         let hidden = args.quiet || name == "standard output" && io::stdout().is_terminal();
         let bar = progress::entries("dumping", dict.stats().keys, hidden);
         let (mut line, mut skipped) = (Vec::new(), 0);
@@ -281,9 +296,9 @@ fn dump_to(args: &DictDump, name: &str, out: impl Write) -> Result<()> {
             escape(&value, &mut line);
             if line.len() > MAX_KEY {
                 let key = key.escape_ascii();
-                let limit = MAX_KEY >> 20;
+                let most = MAX_KEY >> 20;
                 output::message(format_args!(
-                    "{place}: the line of key \"{key}\" is longer than {limit} MiB"
+                    "{place}: the line of key \"{key}\" is longer than {most} MiB"
                 ));
                 skipped += 1;
                 continue;
@@ -301,8 +316,8 @@ fn dump_to(args: &DictDump, name: &str, out: impl Write) -> Result<()> {
     })
 }
 
-fn verify(args: &DictVerify) -> Result<bool> {
-    let audit = with(&args.place, |dict| at(&args.place, dict.verify()))?;
+fn verify(args: &DictVerify, limit: Option<u64>) -> Result<bool> {
+    let audit = with(&args.place, limit, |dict| at(&args.place, dict.verify()))?;
     let place = shown(&args.place);
     let (keys, stale) = (audit.keys, audit.stale);
     if args.json {
@@ -346,8 +361,8 @@ fn verify(args: &DictVerify) -> Result<bool> {
     Ok(true)
 }
 
-fn stats(args: &DictStats) -> Result<()> {
-    let (stats, layout) = with(&args.place, |dict| Ok((dict.stats(), dict.layout())))?;
+fn stats(args: &DictStats, limit: Option<u64>) -> Result<()> {
+    let (stats, layout) = with(&args.place, limit, |dict| Ok((dict.stats(), dict.layout())))?;
     let bits = super::bits_per_key(stats.filter_bytes, stats.keys);
     if args.json {
         let mut object = Map::new();

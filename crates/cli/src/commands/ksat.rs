@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
-use tamis_ksat::{Formula, GaveUp, Outcome, Progress, Settings, Solution, Watch, solve};
+use tamis_ksat::{Fault, Formula, GaveUp, Outcome, Progress, Settings, Solution, Watch, solve};
 
 use crate::args::Ksat;
 use crate::errors::failure;
 use crate::input::read_one;
+use crate::memory::{self, check_memory_of};
 use crate::{files, output};
 
 pub(crate) fn run(args: &Ksat) -> Result<bool> {
@@ -25,7 +26,14 @@ pub(crate) fn run(args: &Ksat) -> Result<bool> {
         files::check_target(path)?;
     }
     let formula = read_one(&args.formula, |name, bytes| {
-        Formula::read(BufReader::new(bytes)).map_err(|error| failure(name, &error))
+        let limit = args.max_memory.or_else(memory::available).unwrap_or(u64::MAX);
+        Formula::read_within(BufReader::new(bytes), limit).map_err(|error| match error.what {
+            Fault::MemoryLimit { needs, .. } => {
+                let refused = check_memory_of("the formula", needs, args.max_memory);
+                failure(name, &*refused.expect_err("more than the limit"))
+            }
+            _ => failure(name, &error),
+        })
     })?;
 
     let bar = bar(args);

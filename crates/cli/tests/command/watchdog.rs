@@ -53,6 +53,8 @@ const COMMANDS: &[&str] = &[
     "comm --json --no-check F K",
     "merge F G -o out",
     "merge --intersect F G -o out",
+    "merge --force F G -o out",
+    "merge --force --json F F -o out --max-memory V",
     "similar F G",
     "info F",
     "info --json F",
@@ -85,12 +87,16 @@ const COMMANDS: &[&str] = &[
     "plan --keys V --needs V",
     "ksat --flips 1000 K",
     "ksat --flips V --timeout V --seed V K",
+    "ksat --flips 1000 --max-memory V K",
     "bench --keys V --filter S --rounds 1 --fpr V",
     "bench --keys 10 --rounds V --filter S",
+    "bench --keys 1000 --rounds 1 --filter S --max-memory V",
     "dict get F apple",
     "dict stats F",
     "dict verify F",
     "dict create --keys V out",
+    "dict create --keys V --max-memory V out.redb",
+    "dict verify --max-memory V F",
     "dict V F",
     "filters --V",
     "completions V",
@@ -333,6 +339,35 @@ fn limits_of_memory_are_kept() {
         let told = sandbox.error(&format!("{line} --max-memory 1MiB"));
         assert_eq!(told, "f: the filter needs 2.29 MiB, but --max-memory is 1 MiB", "{line}");
         sandbox.ok(&format!("{line} --max-memory 32MiB -q"));
+    }
+    let formula: String = (1..20_000).map(|name| format!("{name} -{} 0\n", name + 1)).collect();
+    fs::write(sandbox.path("cnf"), format!("p cnf 20000 19999\n{formula}")).unwrap();
+    let told = sandbox.error("ksat cnf --max-memory 2MiB");
+    assert_eq!(told, "cnf: the formula needs 2 MiB, but --max-memory is 2 MiB");
+    sandbox.ok("ksat cnf --max-memory 8MiB -o answer");
+    let told = sandbox.error("bench --keys 1e6 --filter bloom --rounds 1 --max-memory 1MiB");
+    assert!(told.starts_with("the benchmark needs "), "{told}");
+    assert!(told.ends_with(", but --max-memory is 1 MiB"), "{told}");
+    sandbox.ok("bench --keys 1000 --filter bloom --rounds 1 --max-memory 64MiB");
+    for place in ["d.redb", "d"] {
+        let told = sandbox.error(&format!("dict create --keys 10M {place} --max-memory 1MiB"));
+        assert!(told.starts_with(&format!("{place}: the filter needs ")), "{told}");
+        assert!(told.ends_with(", but --max-memory is 1 MiB"), "{told}");
+        assert!(!sandbox.path(place).exists(), "{place}");
+        // The filter grows up to the limit; the lines of a refused write are not in.
+        sandbox.ok(&format!("dict create --keys 100 {place} --max-memory 64KiB"));
+        let entries: String = (0..50_000).map(|key| format!("{key}\t\n")).collect();
+        fs::write(sandbox.path("entries"), entries).unwrap();
+        let refused = |line: String| {
+            let told = failure(&sandbox.run(&line), &line);
+            assert!(told.starts_with(&format!("{place}: the filter needs ")), "{told}");
+            assert!(told.ends_with(", but --max-memory is 64 KiB"), "{told}");
+        };
+        refused(format!("dict load -q {place} entries --max-memory 64KiB"));
+        sandbox.ok(&format!("dict verify {place} --max-memory 64KiB"));
+        sandbox.ok(&format!("dict --max-memory 16MiB load -q {place} entries"));
+        sandbox.ok(&format!("dict verify {place}"));
+        refused(format!("dict verify {place} --max-memory 64KiB"));
     }
     fs::write(sandbox.path("many"), lines(0, 100_000)).unwrap();
     let told = sandbox.error("build many --filter bloom --distinct --max-memory 1MiB -o g");

@@ -47,6 +47,7 @@ impl<F: DictionaryFilter, S: Store> Engine<F, S> {
             }
         }
         self.verify_entries(indexed, &mut audit)?;
+        self.store.check()?;
         self.check_claim()?;
         Ok(audit)
     }

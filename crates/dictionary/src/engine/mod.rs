@@ -6,6 +6,7 @@
 mod audit;
 mod claim;
 mod entries;
+mod memory;
 mod persist;
 mod repair;
 
@@ -16,11 +17,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tamis::{Goal, KeyHash, KeyHasher, Settings, plan};
+use tamis::{Goal, KeyHash, KeyHasher, Settings, Shape, plan};
 
 pub(crate) use self::claim::{Claim, Moment};
 pub use self::entries::Entries;
 use self::entries::MISPLACED;
+use self::memory::Memory;
 use crate::error::Error;
 use crate::manifest::{self, COUNTS, MAX_SHARD_BITS, MIN_SHARD_BITS, Manifest, STATE, SavedShard};
 use crate::options::{DictionaryFilter, Op, Options, Policy};
@@ -45,6 +47,8 @@ pub(crate) struct Engine<F: DictionaryFilter, S> {
     /// The counters before this session.
     previous: Previous,
     notices: Mutex<Vec<String>>,
+    /// The memory of the filters.
+    memory: Memory,
     /// The last shape that was planned, and its number of keys.
     cached_shape: Mutex<Option<(u64, F::Shape)>>,
 }
@@ -127,24 +131,32 @@ impl<F: DictionaryFilter, S: Store> Engine<F, S> {
         };
         let capacity = shard_capacity(options.keys as f64 / manifest.shards.len() as f64);
         let shape = plan_shape::<F>(capacity, options.fpr)?;
-        let build = |_| Ok(Some(SaltedFilter::build(shape.clone(), &[])?));
-        let filters = manifest.shards.iter().map(build).collect::<Result<Vec<_>, Error>>()?;
+        let bytes = shape.figures().bytes;
+        let memory = Memory::new(options.max_memory);
+        memory.reserve(bytes.saturating_mul(manifest.shards.len() as u64))?;
+        let build = |_| Ok(Shard::new(Some(SaltedFilter::build(shape.clone(), &[])?), bytes));
+        let shards = manifest.shards.iter().map(build).collect::<Result<Vec<_>, Error>>()?;
         store.set_meta(&[(STATE, &manifest.to_bytes())])?;
         store.publish()?;
-        Ok(Self::new(store, claim, manifest, filters, Previous::default(), true))
+        Ok(Self::new(store, claim, manifest, (shards, memory), Previous::default(), true))
     }
 
-    pub(crate) fn open(store: Arc<S>, claim: Arc<Claim>) -> Result<Self, Error> {
+    pub(crate) fn open(
+        store: Arc<S>,
+        claim: Arc<Claim>,
+        max_memory: Option<u64>,
+    ) -> Result<Self, Error> {
         let manifest = Manifest::from_bytes(&store.meta(STATE)?.ok_or(Error::NotFound)?)?;
         if manifest.kind != F::KIND.id() {
             return Err(Error::Mismatch { what: "kind of filter" });
         }
         let counts = store.meta(COUNTS)?.map(|bytes| manifest::decode_counts(&bytes));
         let (window, counts) = counts.unwrap_or_default();
-        let unloaded = manifest.shards.iter().map(|_| None).collect();
+        let unloaded = manifest.shards.iter().map(|_| Shard::new(None, 0)).collect();
+        let memory = Memory::new(max_memory);
         let dirty = !manifest.clean;
         let previous = Previous { window, counts };
-        let engine = Self::new(store, claim, manifest, unloaded, previous, dirty);
+        let engine = Self::new(store, claim, manifest, (unloaded, memory), previous, dirty);
         if dirty {
             engine.rebuild_all()?;
         }
@@ -155,7 +167,7 @@ impl<F: DictionaryFilter, S: Store> Engine<F, S> {
         store: Arc<S>,
         claim: Arc<Claim>,
         manifest: Manifest,
-        filters: Vec<Option<SaltedFilter<F>>>,
+        (shards, memory): (Vec<Shard<F>>, Memory),
         previous: Previous,
         dirty: bool,
     ) -> Self {
@@ -166,11 +178,12 @@ impl<F: DictionaryFilter, S: Store> Engine<F, S> {
             fpr: manifest.fpr,
             shard_bits: manifest.shard_bits,
             window_span: (WINDOW / manifest.shards.len() as u64).max(64),
-            shards: filters.into_iter().map(Shard::new).collect(),
+            shards,
             manifest: Mutex::new(manifest),
             dirty: AtomicBool::new(dirty),
             previous,
             notices: Mutex::default(),
+            memory,
             cached_shape: Mutex::default(),
         }
     }

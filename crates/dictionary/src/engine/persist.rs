@@ -30,13 +30,15 @@ impl<F: DictionaryFilter, S: Store> Engine<F, S> {
         }
         add(&shard.counters.reads_filter);
         let record = self.store.meta(&manifest::shard_name(number))?;
-        let generation = lock(&self.manifest).shards[number].generation;
+        let SavedShard { generation, bytes, .. } = lock(&self.manifest).shards[number];
+        self.memory.reserve(bytes)?;
         let decoded = record
             .ok_or_else(|| "its record is missing".to_owned())
             .and_then(|record| manifest::decode_shard(&record, &self.hasher, generation, number));
         match decoded {
-            Ok(filter) => shard.state_mut().replace(filter),
+            Ok(filter) => self.memory.release(shard.state_mut().replace(filter, bytes)),
             Err(reason) => {
+                self.memory.release(bytes);
                 self.notify(format!("shard {number} of the filter was rebuilt: {reason}"));
                 add(&shard.counters.rebuilds);
                 self.rebuild(number, 0)?;
@@ -78,9 +80,12 @@ impl<F: DictionaryFilter, S: Store> Engine<F, S> {
         let count = keys.len() as u64;
         let planned = shard_capacity(lock(&self.manifest).keys as f64 / self.shards.len() as f64);
         let capacity = if count <= planned { planned } else { count + count / 4 }.max(min_capacity);
-        let built = SaltedFilter::build(self.shape(capacity)?, keys)?;
+        let shape = self.shape(capacity)?;
+        let bytes = shape.figures().bytes;
+        self.memory.reserve(bytes)?;
+        let built = SaltedFilter::build(shape, keys).inspect_err(|_| self.memory.release(bytes))?;
         let state = &mut *self.shards[number].state_mut();
-        state.replace(built);
+        self.memory.release(state.replace(built, bytes));
         state.changed = true;
         Ok(())
     }

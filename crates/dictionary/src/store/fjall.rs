@@ -1,11 +1,14 @@
 //! A store in a folder: a log-structured merge tree, for many writes, by the crate `fjall`.
 
+use std::fs::{File, TryLockError};
+use std::io::Read;
 use std::ops::{Bound, RangeInclusive};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::{fmt, fs, io};
 
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, LsmError, PersistMode, Readable, Snapshot};
+use xxhash_rust::xxh3::{Xxh3Default, xxh3_128};
 
 use super::creation::{UnfinishedFile, sync_folder_of, unfinished};
 use super::{Change, Entry, Layout, Store, split_hash_prefix, with_hash_prefix};
@@ -17,6 +20,17 @@ const CACHE_BYTES: u64 = 64 << 20;
 const MAX_KEY_LEN: usize = u16::MAX as usize - 8;
 /// The name of a file in a folder whose creation is unfinished.
 const UNFINISHED: &str = "creating";
+/// The name of a file that exists while the store is closed: the checksum of the files that `fjall` changes
+/// while it is open, less the trees. 16 bytes, and 16 bytes of their own checksum.
+///
+/// `fjall` takes a batch of its journal that it cannot decode for one that was interrupted, and drops it and all
+/// later batches. This file tells damage of a closed journal from an interrupted write.
+const CLOSED: &str = "closed";
+
+const JOURNAL: &str = "the journal is damaged";
+const ENTRIES: &str = "a table file of the entries is damaged";
+const INDEX: &str = "a table file of the index is damaged";
+const META: &str = "a table file of the metadata is damaged";
 
 /// A store in a folder, which is locked while it is open.
 ///
@@ -42,9 +56,92 @@ pub struct FjallStore {
     /// Present in the secondary layout.
     index: Option<Keyspace>,
     meta: Keyspace,
+    /// After the database, which must be closed before its files are read.
+    _closed: ClosedFile,
     /// A new folder until it is published. The last field, because the database must be closed before the
     /// folder is removed.
     new: Mutex<Option<NewFolder>>,
+}
+
+/// Writes the file [`CLOSED`] on drop.
+struct ClosedFile(PathBuf);
+
+impl Drop for ClosedFile {
+    fn drop(&mut self) {
+        let folder = &self.0;
+        let write = || {
+            let Some(_lock) = lock(folder)? else { return Ok(()) };
+            let sum = checksum_of_files(folder, true)?.to_le_bytes();
+            fs::write(folder.join(CLOSED), [sum, xxh3_128(&sum).to_le_bytes()].concat())
+        };
+        // Without the file, or with a part of it, the next session does not check the journal.
+        let _: io::Result<()> = write();
+    }
+}
+
+/// Takes the lock that `fjall` holds while the store is open. Returns `None` if the store is open.
+fn lock(folder: &Path) -> io::Result<Option<File>> {
+    let file = File::open(folder.join("lock"))?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// Returns the checksum of the version file and of the journals. With `sync`, writes them to the disk before.
+fn checksum_of_files(folder: &Path, sync: bool) -> io::Result<u128> {
+    let is_covered = |path: &PathBuf| {
+        path.extension().is_some_and(|extension| extension == "jnl") || path.ends_with("version")
+    };
+    let paths =
+        folder.read_dir()?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
+    let mut covered: Vec<PathBuf> = paths.into_iter().filter(is_covered).collect();
+    covered.sort();
+    let (mut sums, mut buffer) = (Vec::new(), vec![0; 1 << 20]);
+    for path in covered {
+        let mut file = File::open(&path)?;
+        if sync {
+            file.sync_all()?;
+        }
+        let mut hash = Xxh3Default::new();
+        loop {
+            match file.read(&mut buffer)? {
+                0 => break,
+                read => hash.update(&buffer[..read]),
+            }
+        }
+        sums.extend_from_slice(path.file_name().unwrap_or_default().as_encoded_bytes());
+        sums.extend_from_slice(&hash.digest128().to_le_bytes());
+    }
+    Ok(xxh3_128(&sums))
+}
+
+/// Checks the files of a closed store, and removes the file [`CLOSED`] durably before they change.
+fn check_closed(folder: &Path) -> Result<(), Error> {
+    let path = folder.join(CLOSED);
+    // Without a lock file the store is damaged or not yet created, and while it is open there is no such file.
+    let Ok(Some(_lock)) = lock(folder) else { return Ok(()) };
+    let file = match fs::read(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(io_failed(error)),
+    };
+    if let Some((sum, own)) = file.split_first_chunk::<16>()
+        && own == xxh3_128(sum).to_le_bytes()
+        && checksum_of_files(folder, false).map_err(io_failed)? != u128::from_le_bytes(*sum)
+    {
+        return Err(Error::Corrupt { what: JOURNAL });
+    }
+    fs::remove_file(&path).and_then(|()| sync_folder_of(&path)).map_err(io_failed)
+}
+
+/// Opens a database.
+fn open_database(path: &Path) -> Result<Database, Error> {
+    // `fjall` panics at some damaged journals.
+    let open = || Database::builder(path).cache_size(CACHE_BYTES).open().map_err(failed);
+    let damaged = |_| Err(Error::Corrupt { what: JOURNAL });
+    std::panic::catch_unwind(open).unwrap_or_else(damaged)
 }
 
 /// A new folder. Its contents are removed on drop unless it was published.
@@ -117,9 +214,8 @@ impl FjallStore {
         let new = NewFolder { marker: Some(marker), path: path.to_owned(), created };
         // An interrupted creation may have left contents.
         clear(path).map_err(io_failed)?;
-        let database = Database::builder(path).cache_size(CACHE_BYTES).open().map_err(failed)?;
-        let store = Self::new(database, layout)?;
-        Ok(Self { new: Mutex::new(Some(new)), ..store })
+        let database = open_database(path)?;
+        Self::new(database, layout, path, Some(new))
     }
 
     /// Opens an existing folder.
@@ -127,7 +223,8 @@ impl FjallStore {
     /// # Errors
     ///
     /// Returns [`Error::NotFound`] if there is no such folder or it holds no store, [`Error::Unfinished`] if its
-    /// creation was interrupted, [`Error::InUse`] if it is open, and errors of `fjall`.
+    /// creation was interrupted, [`Error::InUse`] if it is open, [`Error::Corrupt`] if a file is damaged, and
+    /// errors of `fjall`.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         if !path.is_dir() {
@@ -137,15 +234,24 @@ impl FjallStore {
         if marker.exists() {
             return Err(unfinished(&marker));
         }
-        let database = Database::builder(path).cache_size(CACHE_BYTES).open().map_err(failed)?;
-        match (database.keyspace_exists("clustered"), database.keyspace_exists("entries")) {
-            (true, _) => Self::new(database, Layout::Clustered),
-            (_, true) => Self::new(database, Layout::Secondary),
-            _ => Err(Error::NotFound),
-        }
+        check_closed(path)?;
+        check_manifests(path)?;
+        let database = open_database(path)?;
+        let layout =
+            match (database.keyspace_exists("clustered"), database.keyspace_exists("entries")) {
+                (true, _) => Layout::Clustered,
+                (_, true) => Layout::Secondary,
+                _ => return Err(Error::NotFound),
+            };
+        Self::new(database, layout, path, None)
     }
 
-    fn new(database: Database, layout: Layout) -> Result<Self, Error> {
+    fn new(
+        database: Database,
+        layout: Layout,
+        path: &Path,
+        new: Option<NewFolder>,
+    ) -> Result<Self, Error> {
         // The dictionary's filter rejects most absent keys, so nearly every read finds its key. The tree
         // then needs no filters of its own at its lowest level, which would take most of their memory.
         let options = || KeyspaceCreateOptions::default().expect_point_read_hits(true);
@@ -156,7 +262,8 @@ impl FjallStore {
         };
         // The name of the keyspace is part of the file format.
         let meta = open("notes")?;
-        Ok(Self { layout, entries, index, meta, database, new: Mutex::default() })
+        let (_closed, new) = (ClosedFile(path.to_owned()), Mutex::new(new));
+        Ok(Self { layout, entries, index, meta, database, _closed, new })
     }
 
     fn entry_key(&self, hi: u64, key: &[u8]) -> Vec<u8> {
@@ -168,20 +275,52 @@ impl FjallStore {
     }
 }
 
+/// Checks the manifest of each tree. `fjall` writes a checksum of it but does not read it, and panics at some
+/// damaged manifests.
+fn check_manifests(path: &Path) -> Result<(), Error> {
+    let Ok(trees) = path.join("keyspaces").read_dir() else { return Ok(()) };
+    for tree in trees {
+        let tree = tree.map_err(io_failed)?.path();
+        // The file `current` is the number of the manifest, its checksum, and the kind of checksum, which is 0.
+        let current = fs::read(tree.join("current")).unwrap_or_default();
+        let Ok(current) = <[u8; 25]>::try_from(current) else { continue };
+        let number = u64::from_le_bytes(*current.first_chunk().expect("25 bytes"));
+        let manifest = fs::read(tree.join(format!("v{number}"))).map_err(io_failed)?;
+        if current[8..] != [&xxh3_128(&manifest).to_le_bytes()[..], &[0]].concat() {
+            return Err(Error::Corrupt { what: "a manifest of fjall is damaged" });
+        }
+    }
+    Ok(())
+}
+
 fn io_failed(error: io::Error) -> Error {
     Error::store("fjall", error)
 }
 
+/// Returns the error of opening or writing.
 fn failed(error: fjall::Error) -> Error {
+    use fjall::Error as E;
     match error {
-        fjall::Error::Locked => Error::InUse,
-        fjall::Error::Io(error) => io_failed(error),
+        E::Locked => Error::InUse,
+        E::JournalRecovery(_) | E::InvalidTag(_) | E::InvalidTrailer | E::Decompress(_) => {
+            Error::Corrupt { what: JOURNAL }
+        }
+        E::Unrecoverable => Error::Corrupt { what: "a file is missing or damaged" },
+        error => read_failed("a table file or manifest is damaged")(error),
+    }
+}
+
+/// Returns the error of reading from a tree, with the description of damage.
+fn read_failed(what: &'static str) -> impl Fn(fjall::Error) -> Error {
+    move |error| match error {
+        fjall::Error::Io(error) | fjall::Error::Storage(LsmError::Io(error)) => io_failed(error),
+        fjall::Error::Storage(_) => Error::Corrupt { what },
         error => Error::store("fjall", error),
     }
 }
 
 fn keys(
-    keyspace: &Keyspace,
+    (keyspace, what): (&Keyspace, &'static str),
     snapshot: &Snapshot,
     range: &RangeInclusive<u64>,
     visit: &mut dyn FnMut(u64, &[u8]),
@@ -190,7 +329,7 @@ fn keys(
     let to = range.end().checked_add(1);
     let to = to.map_or(Bound::Unbounded, |end| Bound::Excluded(end.to_be_bytes()));
     for entry in snapshot.range(keyspace, (from, to)) {
-        let prefixed = entry.key().map_err(failed)?;
+        let prefixed = entry.key().map_err(read_failed(what))?;
         let (hi, key) = split_hash_prefix(&prefixed);
         visit(hi, key);
     }
@@ -227,7 +366,7 @@ impl Store for FjallStore {
     }
 
     fn get(&self, hi: u64, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        let value = self.entries.get(self.entry_key(hi, key)).map_err(failed)?;
+        let value = self.entries.get(self.entry_key(hi, key)).map_err(read_failed(ENTRIES))?;
         Ok(value.map(|value| value.to_vec()))
     }
 
@@ -239,9 +378,10 @@ impl Store for FjallStore {
         visit: &mut dyn FnMut(u64, &[u8]),
     ) -> Result<Option<Vec<u8>>, Error> {
         let snapshot = self.database.snapshot();
-        let value = snapshot.get(&self.entries, with_hash_prefix(hi, key)).map_err(failed)?;
+        let value = snapshot.get(&self.entries, with_hash_prefix(hi, key));
+        let value = value.map_err(read_failed(ENTRIES))?;
         if value.is_none() {
-            keys(&self.entries, &snapshot, &range, visit)?;
+            keys((&self.entries, ENTRIES), &snapshot, &range, visit)?;
         }
         Ok(value.map(|value| value.to_vec()))
     }
@@ -251,8 +391,8 @@ impl Store for FjallStore {
         range: RangeInclusive<u64>,
         visit: &mut dyn FnMut(u64, &[u8]),
     ) -> Result<(), Error> {
-        let keyspace = self.index.as_ref().unwrap_or(&self.entries);
-        keys(keyspace, &self.database.snapshot(), &range, visit)
+        let tree = self.index.as_ref().map_or((&self.entries, ENTRIES), |index| (index, INDEX));
+        keys(tree, &self.database.snapshot(), &range, visit)
     }
 
     fn page(&self, after: Option<(u64, &[u8])>, limit: usize) -> Result<Vec<Entry>, Error> {
@@ -260,7 +400,7 @@ impl Store for FjallStore {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let entries = self.entries.range((from, Bound::Unbounded)).take(limit);
         let each = entries.map(|entry| {
-            let (key, value) = entry.into_inner().map_err(failed)?;
+            let (key, value) = entry.into_inner().map_err(read_failed(ENTRIES))?;
             let (hi, key) = match self.layout {
                 Layout::Clustered => Some(split_hash_prefix(&key)).unzip(),
                 Layout::Secondary => (None, key.get(1..)),
@@ -281,7 +421,7 @@ impl Store for FjallStore {
             let previous = match in_batch.insert(key, value.is_some()) {
                 Some(previous) => previous,
                 None if is_new => false,
-                None => self.entries.contains_key(&entry_key).map_err(failed)?,
+                None => self.entries.contains_key(&entry_key).map_err(read_failed(ENTRIES))?,
             };
             existed.push(previous);
             match value {
@@ -300,7 +440,7 @@ impl Store for FjallStore {
     }
 
     fn meta(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
-        Ok(self.meta.get(name).map_err(failed)?.map(|record| record.to_vec()))
+        Ok(self.meta.get(name).map_err(read_failed(META))?.map(|record| record.to_vec()))
     }
 
     fn set_meta(&self, records: &[(&str, &[u8])]) -> Result<(), Error> {
@@ -309,5 +449,24 @@ impl Store for FjallStore {
             batch.insert(&self.meta, *name, *record);
         }
         batch.commit().map_err(failed)
+    }
+
+    /// Looks up every key. This also reads the parts of the tables that only lookups use.
+    fn check(&self) -> Result<(), Error> {
+        let trees = [
+            (Some(&self.entries), ENTRIES),
+            (self.index.as_ref(), INDEX),
+            (Some(&self.meta), META),
+        ];
+        for (tree, what) in trees {
+            for entry in tree.into_iter().flat_map(Keyspace::iter) {
+                let key = entry.key().map_err(read_failed(what))?;
+                let found = tree.map_or(Ok(true), |tree| tree.contains_key(&key));
+                if !found.map_err(read_failed(what))? {
+                    return Err(Error::Corrupt { what });
+                }
+            }
+        }
+        Ok(())
     }
 }

@@ -227,6 +227,15 @@ pub trait Store: Send + Sync {
 
     /// Writes metadata records, given as names and contents.
     fn set_meta(&self, records: &[(&str, &[u8])]) -> Result<(), Error>;
+
+    /// Checks the parts of the store that reading all its keys and entries does not reach.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::Corrupt`] if such a part is damaged.
+    fn check(&self) -> Result<(), Error> {
+        Ok(())
+    }
 }
 
 impl<S: Store + ?Sized> Store for Box<S> {
@@ -298,6 +307,10 @@ impl<S: Store + ?Sized> Store for Box<S> {
 
     fn set_meta(&self, records: &[(&str, &[u8])]) -> Result<(), Error> {
         (**self).set_meta(records)
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        (**self).check()
     }
 }
 

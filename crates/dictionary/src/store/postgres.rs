@@ -38,6 +38,7 @@ use postgres::{Client, Config, NoTls, Statement, Transaction};
 use super::location::split_name;
 use super::{Change, Entry, Layout, Store};
 use crate::error::Error;
+use crate::random::random_u64;
 
 /// A store in two or three tables of a PostgreSQL server.
 ///
@@ -362,7 +363,7 @@ fn key_prefix(key: &str) -> String {
 }
 
 fn fresh_token() -> Result<Vec<u8>, Error> {
-    let token = getrandom::u64().map_err(|error| tamis::Error::Random(error.into()))?;
+    let token = random_u64()?;
     Ok(token.to_le_bytes().to_vec())
 }
 

@@ -42,6 +42,7 @@ use redis::{
 use super::location::split_name;
 use super::{Change, Entry, Layout, Store, split_hash_prefix, with_hash_prefix};
 use crate::error::Error;
+use crate::random::random_u64;
 
 const BUCKET_BITS: u32 = 16;
 const LAST_BUCKET: u64 = (1 << BUCKET_BITS) - 1;
@@ -438,7 +439,7 @@ fn bucket(hi: u64) -> u64 {
 }
 
 fn fresh_token() -> Result<String, Error> {
-    let token = getrandom::u64().map_err(|error| tamis::Error::Random(error.into()))?;
+    let token = random_u64()?;
     Ok(format!("{token:016x}"))
 }
 

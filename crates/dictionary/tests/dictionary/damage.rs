@@ -1,7 +1,10 @@
 //! Damage inside the store is found and named, and never returned as an answer.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
 
+use tamis_conformance::keys::Random;
 use tamis_dictionary::store::{Change, MemoryStore};
 use tamis_dictionary::{Error, ErrorKind, Op, Store};
 
@@ -76,7 +79,7 @@ fn fjall_finds_damage_in_its_files() {
             assert!(replace_in_files(Path::new(&home.location), &from, &to[..from.len()]));
             let opened = home.open().and_then(Dict::open).map(drop);
             let error = opened.unwrap_err().to_string();
-            assert!(error.starts_with("fjall: ") && error.contains("Checksum"), "{error}");
+            assert_eq!(error, "corrupt dictionary: the journal is damaged");
         }
     }
 }
@@ -136,4 +139,107 @@ fn failed_writes_are_not_reported_as_losses() {
     let dict = Dict::open(store).unwrap();
     let audit = dict.verify().unwrap();
     assert!(audit.is_ok() && audit.stale == 0, "{audit:?}");
+}
+
+/// The files of a folder and their bytes.
+type Files = Vec<(PathBuf, Vec<u8>)>;
+
+fn read_files(folder: &Path, files: &mut Files) {
+    for entry in folder.read_dir().unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => read_files(&path, files),
+            false => files.push((path.clone(), fs::read(&path).unwrap())),
+        }
+    }
+}
+
+/// Makes the folder hold these files and nothing else.
+fn restore_files(folder: &Path, files: &Files) {
+    fs::remove_dir_all(folder).unwrap();
+    for (path, bytes) in files {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+}
+
+/// Writes the entries of a closed store of `fjall` from its journal to tables.
+fn write_tables(folder: &Path) {
+    fs::remove_file(folder.join("closed")).unwrap();
+    let database = fjall::Database::builder(folder).open().unwrap();
+    for name in database.list_keyspace_names() {
+        let keyspace = database.keyspace(&name, Default::default).unwrap();
+        keyspace.rotate_memtable_and_wait().unwrap();
+    }
+}
+
+/// Opens and verifies a store whose files were changed. Returns whether the change was reported. If not, all
+/// entries are right; if so, no answer is wrong.
+fn is_reported(home: &Named) -> bool {
+    let dict = match home.open().and_then(Dict::open) {
+        Ok(dict) => dict,
+        Err(error) => {
+            let is_told = matches!(error, Error::Corrupt { .. } | Error::Store { .. });
+            assert!(is_told, "{error:?}");
+            return true;
+        }
+    };
+    let reported = match dict.verify() {
+        Ok(audit) => !audit.is_ok(),
+        Err(error) => {
+            assert!(matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Store), "{error:?}");
+            true
+        }
+    };
+    for number in 0..KEYS {
+        match dict.get(&key(number)) {
+            Ok(found) => assert_eq!(found, Some(value(number)), "reported: {reported}"),
+            Err(error) => assert!(reported, "verify finds nothing, but get {error}"),
+        }
+    }
+    reported
+}
+
+/// Any flipped byte in any file of `fjall` is reported or harmless: in the journal, in the tables that the
+/// entries are moved to, and in manifests.
+#[test]
+fn fjall_reports_flipped_bytes() {
+    let flips = if std::env::var_os("TAMIS_SOAK").is_some() { 400 } else { 6 };
+    let mut random = Random::new(61);
+    let mut tally = BTreeMap::<String, [u64; 2]>::new();
+    for (layout, has_tables) in
+        LAYOUTS.into_iter().flat_map(|layout| [(layout, true), (layout, false)])
+    {
+        let home = Named::in_temp_folder("dict", layout);
+        fill(&home);
+        let folder = Path::new(&home.location);
+        if has_tables {
+            write_tables(folder);
+        }
+        // Shortens the journal.
+        drop(home.open().unwrap());
+        let mut sound = Files::new();
+        read_files(folder, &mut sound);
+        for (at, (path, bytes)) in sound.iter().enumerate() {
+            for flip in 0..flips {
+                // The start of a file, where its structure is dense, and any place.
+                let most = if flip % 2 == 0 { bytes.len() } else { bytes.len().min(64) };
+                let place = random.below(most.max(1));
+                let Some(byte) = bytes.get(place) else { continue };
+                let mut files = sound.clone();
+                files[at].1[place] = byte ^ 1 << random.below(8);
+                restore_files(folder, &files);
+                let name = path.strip_prefix(folder).unwrap().display().to_string();
+                let outcome = std::panic::catch_unwind(|| is_reported(&home));
+                let reported = outcome.unwrap_or_else(|_| panic!("{name} at {place}"));
+                tally.entry(name).or_default()[usize::from(reported)] += 1;
+            }
+        }
+    }
+    for (name, [harmless, reported]) in &tally {
+        // What `fjall` has no use for is harmless: old manifests.
+        let is_used =
+            ["tables", "jnl", "current", "version"].iter().any(|part| name.contains(part));
+        assert!(!is_used || reported > harmless, "{tally:?}");
+    }
 }

@@ -309,3 +309,39 @@ fn write_with_marks() {
         println!("done");
     }
 }
+
+/// The filter keeps to the limit of memory: a write that needs more fails and changes nothing, and lookups in
+/// shards that do not fit read the store.
+#[test]
+fn the_filter_keeps_to_the_limit_of_memory() {
+    const LIMIT: u64 = 64 << 10;
+    let exceeded = |error: &Error| matches!(error, Error::Filter(tamis::Error::MemoryLimit { limit: LIMIT, needs }) if *needs > LIMIT);
+    let store = MemoryStore::new(Layout::Clustered);
+    let large = Options::default().with_keys(1_000_000).with_max_memory(LIMIT);
+    assert!(exceeded(&Dict::create(store.clone(), large).unwrap_err()));
+    assert!(store.meta("state").unwrap().is_none());
+
+    let small = Options::default().with_keys(1000).with_max_memory(LIMIT);
+    let dict = Dict::create(store.clone(), small).unwrap();
+    let puts = (0..).map(|number| (number, dict.put(&key(number), b"value")));
+    let (count, refused) = puts.take(200_000).find(|(_, put)| put.is_err()).unwrap();
+    assert!(exceeded(&refused.unwrap_err()));
+    assert!(count > 10_000, "full after {count} keys");
+    assert!(dict.stats().filter_bytes <= LIMIT);
+    assert!(!dict.contains(&key(count)).unwrap());
+    assert_eq!(dict.verify().unwrap().keys, count);
+    dict.close().unwrap();
+
+    // The saved filter fits; half of it does not.
+    let dict = Dict::open_within(store.clone(), LIMIT).unwrap();
+    assert!(dict.verify().unwrap().is_ok());
+    dict.close().unwrap();
+    let dict = Dict::open_within(store.clone(), LIMIT / 2).unwrap();
+    assert!((0..count).step_by(7).all(|number| dict.contains(&key(number)).unwrap()));
+    assert!(!dict.contains(b"absent").unwrap());
+    assert!((0..100).any(|number| dict.put(&key(number), b"new").is_err()));
+    drop(dict);
+    let dict = Dict::open(store).unwrap();
+    dict.put(&key(count), b"value").unwrap();
+    assert_eq!(dict.verify().unwrap().keys, count + 1);
+}

@@ -103,6 +103,10 @@ impl BitShape for BloomShape {
         // A damaged file may have bits past the end.
         -m / f64::from(self.probes) * (-(ones as f64 / m).min(1.0)).ln_1p()
     }
+
+    fn with_capacity(&self, keys: u64) -> Self {
+        Self { keys, ..self.clone() }
+    }
 }
 
 /// Returns the false positive rate of `keys` keys that set `k` of `m` bits each.
@@ -374,6 +378,10 @@ impl Insert for Bloom {
 impl Merge for Bloom {
     fn merge(&mut self, other: &Self) -> Result<(), Error> {
         self.bits.merge(&self.shape, (&other.shape, &other.bits))
+    }
+
+    fn force_merge(&mut self, other: &Self) -> Result<(), Error> {
+        self.bits.force_merge(&mut self.shape, (&other.shape, &other.bits))
     }
 }
 

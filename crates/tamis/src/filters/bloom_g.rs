@@ -304,6 +304,10 @@ impl BitShape for BloomGShape {
         let share = ones as f64 / (places * width) as f64;
         (-share).ln_1p() / (-hits / places as f64).ln_1p()
     }
+
+    fn with_capacity(&self, keys: u64) -> Self {
+        Self { keys, ..self.clone() }
+    }
 }
 
 impl Shape for BloomGShape {
@@ -537,6 +541,10 @@ impl Insert for BloomG {
 impl Merge for BloomG {
     fn merge(&mut self, other: &Self) -> Result<(), Error> {
         self.bits.merge(&self.shape, (&other.shape, &other.bits))
+    }
+
+    fn force_merge(&mut self, other: &Self) -> Result<(), Error> {
+        self.bits.force_merge(&mut self.shape, (&other.shape, &other.bits))
     }
 }
 

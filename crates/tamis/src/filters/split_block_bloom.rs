@@ -100,6 +100,10 @@ impl BitShape for SplitBlockBloomShape {
         let share = ones as f64 / (self.blocks as f64 * 256.0);
         -(self.blocks as f64) * LANE_BITS * (-share).ln_1p()
     }
+
+    fn with_capacity(&self, keys: u64) -> Self {
+        Self { keys, ..self.clone() }
+    }
 }
 
 /// Returns the exact false positive rate of `keys` keys in `blocks` blocks. A block holds a
@@ -394,6 +398,10 @@ impl Insert for SplitBlockBloom {
 impl Merge for SplitBlockBloom {
     fn merge(&mut self, other: &Self) -> Result<(), Error> {
         self.bits.merge(&self.shape, (&other.shape, &other.bits))
+    }
+
+    fn force_merge(&mut self, other: &Self) -> Result<(), Error> {
+        self.bits.force_merge(&mut self.shape, (&other.shape, &other.bits))
     }
 }
 

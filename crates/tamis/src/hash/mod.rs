@@ -171,6 +171,14 @@ impl core::str::FromStr for HashId {
     }
 }
 
+/// Returns 64 random bits from the operating system, the only source of seeds.
+#[cfg(feature = "std")]
+fn random_word() -> Result<u64, getrandom::Error> {
+    #[cfg(test)]
+    tests::check_source()?;
+    getrandom::u64()
+}
+
 /// A hash function with its seed.
 ///
 /// Its `Debug` form does not show the seed: an attacker that knows it can find collisions.
@@ -206,7 +214,7 @@ impl KeyHasher {
     /// [`Error::Random`] if the operating system has no random bits.
     #[cfg(feature = "std")]
     pub fn random(id: HashId) -> Result<Self, Error> {
-        let word = || getrandom::u64().map_err(|error| Error::Random(error.into()));
+        let word = || random_word().map_err(|error| Error::Random(error.into()));
         Ok(Self::new(id, [word()?, word()?]))
     }
 

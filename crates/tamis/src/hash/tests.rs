@@ -1,10 +1,12 @@
 use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::cell::Cell;
 
 use tamis_bits::range::mix;
 
 use super::*;
+use crate::{AnyFilter, BinaryFuse, Bloom, Keyed, Kind};
 
 /// The vectors of FORMAT.md.
 #[test]
@@ -180,6 +182,52 @@ fn a_random_seed_is_128_random_bits() {
     // 12 standard deviations on either side of one half.
     let even = DRAWS * 2 / 5..DRAWS * 3 / 5;
     assert!(ones.iter().all(|count| even.contains(count)), "{ones:?}");
+}
+
+std::thread_local! {
+    /// The words that the random source of this thread still returns before it fails.
+    static WORDS_LEFT: Cell<u64> = const { Cell::new(u64::MAX) };
+}
+
+/// Fails if the test of this thread has used up the words of its random source.
+pub(super) fn check_source() -> Result<(), getrandom::Error> {
+    let left = WORDS_LEFT.get().checked_sub(1);
+    WORDS_LEFT.set(left.unwrap_or(0));
+    left.map(drop).ok_or(getrandom::Error::UNEXPECTED)
+}
+
+/// No filter is made without a random seed: there is no other source, and half a seed does not count.
+#[test]
+fn without_random_bits_there_is_no_filter() {
+    fn refused<T>(made: Result<T, Error>) {
+        let Err(error) = made else { panic!("a filter without a random seed") };
+        assert!(matches!(error, Error::Random(_)), "{error}");
+        let told = "the operating system has no random bits for a seed: ";
+        assert!(error.to_string().starts_with(told), "{error}");
+    }
+    let keys = ["a", "b"];
+    type Make = fn([&str; 2]) -> Result<(), Error>;
+    let makers: [Make; 6] = [
+        |_| KeyHasher::random(HashId::Fast).map(drop),
+        |_| KeyHasher::random(HashId::Secure).map(drop),
+        |_| Keyed::<Bloom>::with_capacity(100, 0.01).map(drop),
+        |keys| Keyed::<BinaryFuse>::builder().fpr(0.01).build(keys).map(drop),
+        |keys| Keyed::<Bloom>::builder().capacity(100).hash(HashId::Secure).build(keys).map(drop),
+        |keys| Keyed::<AnyFilter>::builder(Kind::Cuckoo).build(keys).map(drop),
+    ];
+    for make in makers {
+        for words in [0, 1] {
+            WORDS_LEFT.set(words);
+            refused(make(keys));
+            assert_eq!(WORDS_LEFT.get(), 0);
+        }
+        WORDS_LEFT.set(2);
+        make(keys).unwrap();
+        assert_eq!(WORDS_LEFT.get(), 0, "a seed is 2 words");
+    }
+    // A given seed needs no random bits.
+    let hasher = KeyHasher::new(HashId::Fast, [1, 2]);
+    Keyed::<Bloom>::builder().capacity(100).hasher(&hasher).build(keys).unwrap();
 }
 
 #[test]

@@ -259,6 +259,18 @@ impl Keyed<AnyFilter> {
         Ok(())
     }
 
+    /// Adds the keys of `other`, also beyond the capacity: see
+    /// [`Merge::force_merge`](crate::Merge::force_merge).
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] or [`Error::Capacity`]; the filter is then unchanged.
+    pub fn force_merge(&mut self, other: &Self) -> Result<(), Error> {
+        self.check_hasher(other)?;
+        self.filter.force_merge(&other.filter)?;
+        self.forms = self.forms.union(other.forms);
+        Ok(())
+    }
+
     /// Keeps the keys that may be in both filters: see
     /// [`SetOps::intersect`](crate::SetOps::intersect).
     ///

@@ -499,6 +499,18 @@ impl<F: Merge> Keyed<F> {
         self.forms = self.forms.union(other.forms);
         Ok(())
     }
+
+    /// Adds the keys of `other`, also beyond the capacity: see
+    /// [`Merge::force_merge`].
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] or [`Error::Capacity`]; the filter is then unchanged.
+    pub fn force_merge(&mut self, other: &Self) -> Result<(), Error> {
+        self.check_hasher(other)?;
+        self.filter.force_merge(&other.filter)?;
+        self.forms = self.forms.union(other.forms);
+        Ok(())
+    }
 }
 
 impl<F: SetOps> Keyed<F> {
@@ -525,3 +537,6 @@ impl<F: SetOps> Keyed<F> {
         self.filter.cardinality()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -35,6 +35,7 @@ use tamis_format::{Name, Reader, Writer};
 use super::{check_same, usize_words};
 use crate::error::{Error, Full};
 use crate::hash::KeyHash;
+use crate::limits::MAX_KEYS;
 #[cfg(not(feature = "std"))]
 use crate::math::Float;
 use crate::shape::Shape;
@@ -61,6 +62,9 @@ pub(crate) trait BitShape: Shape {
 
     /// Estimates the number of distinct keys that set `ones` bits; infinite if all bits are set.
     fn estimate(&self, ones: u64) -> f64;
+
+    /// Returns this shape with a capacity of `keys`. The bits of a key do not depend on the capacity.
+    fn with_capacity(&self, keys: u64) -> Self;
 
     /// Returns the number of words.
     fn words(&self) -> u64 {
@@ -281,6 +285,41 @@ impl BitArray {
         Ok(())
     }
 
+    /// Makes this the union of both, whose shapes may differ in their capacity, and states the union's
+    /// capacity in `shape`: the larger of both capacities or, if the union does not fit, its estimated
+    /// number of keys.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`], or [`Error::Capacity`] if so many bits are set that the number of keys cannot be
+    /// estimated: nothing has changed.
+    pub(crate) fn force_merge<S: BitShape>(
+        &mut self,
+        shape: &mut S,
+        (other_shape, other): (&S, &Self),
+    ) -> Result<(), Error> {
+        let capacity = shape.keys().max(other_shape.keys());
+        let mut union = shape.with_capacity(capacity);
+        check_same(&union, &other_shape.with_capacity(capacity))?;
+        if capacity > shape.keys() {
+            // There may be room again.
+            (self.counts_to, self.room) = (capacity, Room::Unknown);
+        }
+        if self.merge(&union, (&union, other)).is_err() {
+            let ones = union_ones(&self.words, &other.words);
+            let estimate = union.estimate(ones);
+            if !(0.0..=MAX_KEYS as f64).contains(&estimate) {
+                return Err(Error::Capacity { capacity });
+            }
+            let least = ones.div_ceil(union.bits_per_key().into());
+            union = union.with_capacity((estimate.ceil() as u64).max(least).max(capacity));
+            (self.len, self.room) = recount(&union, ones);
+            self.counts_to = 0;
+            set::unite(self.words.to_mut(), &other.words);
+        }
+        *shape = union;
+        Ok(())
+    }
+
     /// Keeps the bits that are set in both.
     ///
     /// # Errors
@@ -360,7 +399,7 @@ mod tests {
     };
     use crate::hash::{HashId, Key, KeyHasher};
     use crate::options::BuildOptions;
-    use crate::traits::{Build, Filter, Persist, SetOps, given};
+    use crate::traits::{Build, Filter, Merge, Persist, SetOps, given};
 
     thread_local! {
         pub(super) static RECOUNTS: Cell<u64> = const { Cell::new(0) };
@@ -548,6 +587,61 @@ mod tests {
             let full = F::from_words(filter.shape().clone(), &ones);
             assert!(matches!(full, Err(Error::Capacity { .. })));
         }
+    }
+
+    fn a_forced_union_raises_its_capacity<F: Kind>() {
+        let of = |keys: &[KeyHash]| F::build(F::Shape::fit(1000, 0.01).unwrap(), keys).unwrap();
+        let keys = hashes(9, 0, 3000);
+        let (a, b, c) = (of(&keys[..1000]), of(&keys[1000..2000]), of(&keys[2000..]));
+        let mut union = a.clone();
+        union.force_merge(&of(&keys[500..1000])).unwrap();
+        assert_eq!(union.shape().keys(), 1000, "the union fits");
+        let mut grown = Vec::new();
+        for part in [&b, &c] {
+            union.force_merge(part).unwrap();
+            let capacity = union.shape().keys();
+            assert_eq!(union.len(), capacity);
+            assert_eq!(capacity, union.cardinality().ceil() as u64);
+            union.validate().unwrap();
+            grown.push(capacity);
+        }
+        assert!((1900..2100).contains(&grown[0]) && (2800..3200).contains(&grown[1]), "{grown:?}");
+        assert!(keys.iter().all(|key| union.contains(*key)));
+        assert!(F::from_words(union.shape().clone(), union.words()).unwrap() == union);
+        // The rate that it states is the rate that it has.
+        let strangers = hashes(9, 1 << 40, 20_000);
+        let rate = strangers.iter().filter(|key| union.contains(**key)).count() as f64 / 20_000.0;
+        let stated = union.shape().figures().fpr;
+        assert!(stated > 0.1 && (0.8..1.25).contains(&(rate / stated)), "{rate}, not {stated}");
+        // It refuses keys beyond the new capacity, and other shapes.
+        assert!(union.insert_batch(&strangers[..1000]).is_err());
+        let before = union.clone();
+        assert!(matches!(union.merge(&a), Err(Error::Mismatch { what: "shape" })));
+        let other = F::build(F::Shape::fit(5000, 0.01).unwrap(), &keys[..1]).unwrap();
+        assert!(matches!(union.force_merge(&other), Err(Error::Mismatch { what: "shape" })));
+        assert!(union == before);
+        // Its capacity is that of the larger filter, in either order, and there is room again.
+        let mut small = of(&keys[..10]);
+        assert!(small.insert_batch(&keys).is_err(), "full");
+        small.force_merge(&union).unwrap();
+        assert_eq!(small.shape().keys(), union.shape().keys());
+    }
+
+    #[test]
+    fn a_forced_union_of_any_kind_raises_its_capacity() {
+        a_forced_union_raises_its_capacity::<Bloom>();
+        a_forced_union_raises_its_capacity::<BloomG>();
+        a_forced_union_raises_its_capacity::<SplitBlockBloom>();
+    }
+
+    #[test]
+    fn a_union_with_all_bits_set_cannot_be_forced() {
+        let shape = BloomShape::new(64, 1, 60).unwrap();
+        let of = |word| Bloom::from_words(shape.clone(), &[word]).unwrap();
+        let (mut low, high) = (of(u64::from(u32::MAX)), of(u64::MAX << 32));
+        let before = low.clone();
+        assert!(matches!(low.force_merge(&high), Err(Error::Capacity { capacity: 60 })));
+        assert!(low == before);
     }
 
     #[test]
