@@ -90,7 +90,7 @@ impl PyAnyFilter {
     ) -> PyResult<Bound<'py, PyAny>> {
         let handle = &self.handle;
         let keys = column::take_all(&handle.hasher, keys)?;
-        handle.query(py, |keyed| keyed.check_key_form(keys.forms))?.map_err(raise)?;
+        handle.query(py, |keyed| keys.check_form(keyed))?.map_err(raise)?;
         batch::map_bools(py, &handle.hasher, &keys, threads, |hashes, found| {
             handle.read()?.get().contains_hashes(hashes, found);
             Ok(())

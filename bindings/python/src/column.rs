@@ -7,7 +7,7 @@ use pyo3::buffer::{PyBuffer, PyUntypedBuffer};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyIterator, PyString};
-use tamis::{KeyForms, KeyHash, KeyHasher};
+use tamis::{AnyFilter, Error, KeyForms, KeyHash, KeyHasher, Keyed};
 
 use crate::arrow;
 use crate::errors::Failure;
@@ -25,6 +25,8 @@ pub(crate) enum Keys<'py> {
 pub(crate) struct Columns {
     pub(crate) columns: Vec<Column>,
     pub(crate) forms: KeyForms,
+    /// Whether the keys are of one type that the caller states, as those of an array are.
+    typed: bool,
 }
 
 /// Keys in one piece of memory.
@@ -174,6 +176,12 @@ impl Columns {
         self.columns.iter().map(Column::valid_len).sum()
     }
 
+    /// Checks that an array has keys of a form that the filter holds. Keys of another form are all
+    /// absent, and a caller that looks up a whole array of them has made a mistake.
+    pub(crate) fn check_form(&self, keyed: &Keyed<AnyFilter>) -> Result<(), Error> {
+        if self.typed && self.len() > 0 { keyed.check_key_form(self.forms) } else { Ok(()) }
+    }
+
     /// Calls `each` with pieces of at most `step` rows that make up `rows`.
     pub(crate) fn pieces<E>(
         &self,
@@ -208,7 +216,7 @@ impl Columns {
                 }
             });
         }
-        Ok(Self { columns, forms })
+        Ok(Self { columns, forms, typed: true })
     }
 
     /// Reads an iterator to its end.
@@ -233,7 +241,7 @@ impl Columns {
                 valid.push(true);
             }
         }
-        Ok(Self { columns: vec![Column::Hashes { hashes, valid }], forms })
+        Ok(Self { columns: vec![Column::Hashes { hashes, valid }], forms, typed: false })
     }
 }
 
@@ -314,5 +322,5 @@ fn from_numpy<'py>(array: &Bound<'py, PyAny>) -> PyResult<Keys<'py>> {
             )));
         }
     };
-    Ok(Keys::Columns(Columns { columns: vec![column], forms }))
+    Ok(Keys::Columns(Columns { columns: vec![column], forms, typed: true }))
 }

@@ -162,7 +162,7 @@ impl PyMap {
     ) -> PyResult<Bound<'py, PyAny>> {
         let handle = handle(slf);
         let keys = column::take_all(&handle.hasher, keys)?;
-        handle.query(slf.py(), |keyed| keyed.check_key_form(keys.forms))?.map_err(raise)?;
+        handle.query(slf.py(), |keyed| keys.check_form(keyed))?.map_err(raise)?;
         batch::map_numbers(slf.py(), &handle.hasher, &keys, threads, |hashes, values| {
             let mut found = vec![None; hashes.len()];
             handle.read()?.get().filter().get_batch(hashes, &mut found)?;

@@ -26,7 +26,7 @@ def test_answers(entry):
         assert ours.kind == entry["kind"] and len(ours) == entry["len"]
         assert "".join("01"[key in ours] for key in KEYS) == entry["contains"]
         if "build" in entry:
-            assert "".join("01"[found] for found in ours.contains(KEYS)) == entry["contains"]
+            assert "".join("01"[int(found)] for found in ours.contains(KEYS)) == entry["contains"]
         if "counts" in entry:
             assert [ours.count(key) for key in KEYS] == entry["counts"]
         if "values" in entry:

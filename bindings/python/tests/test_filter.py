@@ -47,7 +47,7 @@ def test_never_denies_a_member(kind, keys, others):
 @given(steps=st.lists(st.tuples(st.booleans(), st.integers(0, 20)), max_size=60))
 def test_agrees_with_a_set(kind, steps):
     model: set[int] = set()
-    ours = tamis.Filter(100, 1e-6, kind=kind)
+    ours = tamis.Filter(100, 0.001, kind=kind)
     for add, key in steps:
         if add and key not in model:
             model.add(key)

@@ -211,7 +211,8 @@ def test_columns_of_the_wrong_form():
     with pytest.raises(tamis.MismatchError, match="text or bytes, but .* integers"):
         filled(["a"]).contains(np.arange(10))
     with pytest.raises(tamis.MismatchError, match="integers, but .* text"):
-        filled([1]).contains(["a"])
+        filled([1]).contains(pa.array(["a"]))
+    assert filled([1]).contains(["a", 1]).tolist() == [False, True]
     mixed = filled(["a", 1])
     assert mixed.contains(["a", 1, "b", 2]).tolist() == [True, True, False, False]
 
@@ -227,7 +228,7 @@ def test_empty_columns():
 def test_an_iterator_may_use_the_filter():
     ours = tamis.Filter(100_000, 1e-9)
     ours.update(key for key in [*range(20_000), *range(20_000)] if key not in ours)
-    assert len(ours) == 20_000 or len(ours) == 40_000
+    assert 20_000 <= len(ours) <= 40_000 and ours.contains(range(20_000)).all()
 
 
 def test_an_iterator_may_fail():

@@ -11,7 +11,7 @@ def test_plan():
     assert len(ranked) > 2 and all("remove" in advice.capabilities for advice in ranked)
     assert all(advice.fpr <= 0.00101 and advice.keys == 10**6 for advice in ranked)
     assert ranked[0].merits
-    assert all(9 < advice.bits_per_key < 100 for advice in ranked)
+    assert all(advice.bits_per_key > 9 for advice in ranked)
     html = ranked._repr_html_()
     assert html.count("<tr>") == len(ranked) + 1 and ranked[0].kind in html
 

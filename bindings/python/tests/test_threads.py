@@ -53,9 +53,9 @@ def test_threads_that_merge_do_not_wait_for_each_other():
 
 
 def test_a_batch_does_not_hold_the_interpreter():
-    """Other threads run while a batch of 4 million keys is answered."""
-    ours = tamis.build(np.arange(1_000_000))
-    keys = np.arange(4_000_000)
+    """Other threads run while a batch of 1 million keys is answered."""
+    ours = tamis.build(np.arange(100_000))
+    keys = np.arange(1_000_000)
     done = threading.Event()
     ticks = 0
 
@@ -70,4 +70,4 @@ def test_a_batch_does_not_hold_the_interpreter():
         ours.contains(keys)
     done.set()
     thread.join()
-    assert ticks > 5
+    assert ticks > 2
