@@ -3,6 +3,7 @@
 mod format;
 mod mutants;
 mod plot;
+mod python;
 mod release;
 mod speed;
 mod table;
@@ -16,7 +17,7 @@ const HELP: &str = "\
 cargo xtask TASK
 
   test [PART]    everything that must hold before a change lands; one closing line. Parts run alone:
-                 style, docs, no-std, rust, examples, speed
+                 style, docs, no-std, rust, examples, speed, python
   soak           the same checks with the large counts: hours
   fuzz [SECONDS] every fuzz target, so long each (60)
   mutants [WORD]… plants known faults, or those that a word occurs in, and checks that the tests notice them
@@ -113,13 +114,14 @@ fn install(program: &str, package: &str) -> bool {
 type Part = (&'static str, fn() -> Result<()>);
 
 /// The parts of `cargo xtask test`, in order.
-const PARTS: [Part; 6] = [
+const PARTS: [Part; 7] = [
     ("style", style),
     ("docs", docs),
     ("no-std", without_std),
     ("rust", rust),
     ("examples", examples),
     ("speed", || speed::speed(&[])),
+    ("python", python::test),
 ];
 
 /// Runs the named parts, or all of them.

@@ -72,7 +72,9 @@ fn answer_all<const WIDTH: usize>(
         let parts: Vec<_> =
             parts.map(|(part, out)| scope.spawn(move || work(part * share, out))).collect();
         let results = parts.into_iter().map(|part| part.join());
-        results.map(|result| result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+        results
+            .map(|result| result.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
     })
 }
 

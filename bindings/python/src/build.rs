@@ -13,8 +13,8 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyIterator};
 use tamis::{
-    AnyFilter, BuildOptions, Capability, Error, KeyForms, KeyHash, KeyHasher, KeySource, Keyed, Kind,
-    Sizing, Source, plan,
+    AnyFilter, BuildOptions, Capability, Error, KeyForms, KeyHash, KeyHasher, KeySource, Keyed,
+    Kind, Sizing, Source, plan,
 };
 
 use crate::any::wrap;
@@ -111,7 +111,9 @@ pub(crate) fn run<R: Send>(
         Python::attach(|py| {
             py.check_signals()?;
             match &report {
-                Some(report) => report.call1(py, (placed.load(Relaxed), keys.load(Relaxed))).map(drop),
+                Some(report) => {
+                    report.call1(py, (placed.load(Relaxed), keys.load(Relaxed))).map(drop)
+                }
                 None => Ok(()),
             }
         })
@@ -121,7 +123,9 @@ pub(crate) fn run<R: Send>(
         Python::attach(|py| {
             let mut keys = feed.keys.bind(py).clone();
             // An empty run would end the keys: read on past runs of nothing but None.
-            while column::read_run(feed.hasher, &mut keys, RUN, run, feed.forms)? && run.is_empty() {}
+            while column::read_run(feed.hasher, &mut keys, RUN, run, feed.forms)? && run.is_empty()
+            {
+            }
             Ok(())
         })
     };

@@ -148,7 +148,8 @@ impl Column {
                 let (bytes, width) = (bytes_of(buffer), buffer.item_size());
                 out.extend(rows.map(|row| {
                     let padded = &bytes[row * width..(row + 1) * width];
-                    let length = padded.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+                    let length =
+                        padded.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
                     hasher.bytes(&padded[..length])
                 }));
             }
@@ -283,7 +284,8 @@ pub(crate) fn take<'py>(hasher: &KeyHasher, keys: &Bound<'py, PyAny>) -> PyResul
     if module.to_str()?.starts_with("pandas.") {
         let from_pandas = pyo3::types::PyDict::new(keys.py());
         from_pandas.set_item("from_pandas", true)?;
-        let array = keys.py().import("pyarrow")?.call_method("array", (keys,), Some(&from_pandas))?;
+        let array =
+            keys.py().import("pyarrow")?.call_method("array", (keys,), Some(&from_pandas))?;
         return take(hasher, &array);
     }
     Ok(Keys::Iterator(keys.try_iter()?))

@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::sync::{PoisonError, RwLock};
 
-use pyo3::exceptions::{PyFileExistsError, PyFileNotFoundError, PyKeyError, PyOSError, PyValueError};
+use pyo3::exceptions::{
+    PyFileExistsError, PyFileNotFoundError, PyKeyError, PyOSError, PyValueError,
+};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 use tamis::{Broom, HashId};
@@ -99,7 +101,8 @@ impl PyDictionary {
         if let Some(fpr) = fpr {
             options = options.with_fpr(fpr);
         }
-        let place = path.as_ref().map_or_else(|| "memory".to_owned(), |path| path.display().to_string());
+        let place =
+            path.as_ref().map_or_else(|| "memory".to_owned(), |path| path.display().to_string());
         let inner = py.detach(|| open(path.as_deref(), layout, options)).map_err(raise_store)?;
         Ok(Self { inner: RwLock::new(Some(inner)), place })
     }

@@ -3,8 +3,8 @@
 use std::ffi::c_int;
 
 use pyo3::buffer::PyBuffer;
-use pyo3::ffi;
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString};
 use tamis::{KeyForms, KeyHash, KeyHasher};

@@ -66,7 +66,8 @@ fn read_columns(
     values: &Bound<'_, PyAny>,
 ) -> PyResult<Entries> {
     let keys = column::take_all(hasher, keys)?;
-    let values: Vec<Whole> = values.try_iter()?.map(|value| value?.extract()).collect::<PyResult<_>>()?;
+    let values: Vec<Whole> =
+        values.try_iter()?.map(|value| value?.extract()).collect::<PyResult<_>>()?;
     if keys.valid_len() != keys.len() {
         return Err(PyTypeError::new_err("a key of a map must not be null"));
     }
@@ -136,15 +137,12 @@ impl PyMap {
         value.ok_or_else(|| PyKeyError::new_err(key.clone().unbind()))
     }
 
-    fn __setitem__(
-        slf: &Bound<'_, Self>,
-        key: &Bound<'_, PyAny>,
-        value: Whole,
-    ) -> PyResult<()> {
+    fn __setitem__(slf: &Bound<'_, Self>, key: &Bound<'_, PyAny>, value: Whole) -> PyResult<()> {
         let Whole(value) = value;
         let handle = handle(slf);
         let hash = hash_key(&handle.hasher, key)?.hash;
-        let change = |state: &mut crate::handle::State| state.change()?.filter_mut().set(hash, value);
+        let change =
+            |state: &mut crate::handle::State| state.change()?.filter_mut().set(hash, value);
         match handle.change(slf.py(), change)? {
             Some(_) => Ok(()),
             None => Err(PyKeyError::new_err(key.clone().unbind())),

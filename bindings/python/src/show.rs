@@ -17,7 +17,11 @@ fn size(bytes: u64) -> String {
 /// Returns a rate in percent.
 fn rate(fpr: f64) -> String {
     let percent = fpr * 100.0;
-    if percent == 0.0 || percent >= 0.001 { format!("{percent:.3} %") } else { format!("{percent:.1e} %") }
+    if percent == 0.0 || percent >= 0.001 {
+        format!("{percent:.3} %")
+    } else {
+        format!("{percent:.1e} %")
+    }
 }
 
 /// Returns the number of keys, with the capacity if the filter has a fixed one.

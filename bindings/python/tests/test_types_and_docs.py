@@ -13,13 +13,15 @@ import tamis
 import tamis._plan
 import tamis._tamis
 import tamis._uniq
+import tamis.duckdb
+import tamis.polars
 
 PACKAGE = ROOT / "bindings/python"
 
 
 def test_stubs_agree_with_the_module():
     result = subprocess.run(
-        [sys.executable, "-m", "mypy.stubtest", "tamis", "--ignore-missing-stub"],
+        [sys.executable, "-m", "mypy.stubtest", "tamis", "--mypy-config-file", "pyproject.toml"],
         capture_output=True,
         text=True,
         cwd=PACKAGE,
@@ -48,7 +50,10 @@ def test_a_typed_program(tmp_path):
     assert "float" in result.stdout and result.returncode == 1
 
 
-@pytest.mark.parametrize("module", [tamis, tamis._plan, tamis._uniq, tamis._tamis], ids=lambda module: module.__name__)
+MODULES = [tamis, tamis._plan, tamis._uniq, tamis._tamis, tamis.duckdb, tamis.polars]
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
 def test_examples_in_docstrings(module):
     finder, runner = doctest.DocTestFinder(exclude_empty=True), doctest.DocTestRunner()
     tests = finder.find(module, module.__name__)

@@ -8,7 +8,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use tamis::{AnyFilter, Capability, Filter, HashId, Key, KeyForms, KeyHash, KeyHasher, Keyed, Kind};
+use tamis::{
+    AnyFilter, Capability, Filter, HashId, Key, KeyForms, KeyHash, KeyHasher, Keyed, Kind,
+};
 use tamis::{BuildOptions, Sizing};
 
 use crate::files::testdata;
@@ -158,7 +160,8 @@ fn answers(path: &str, filter: &Keyed<AnyFilter>, keys: &[ContractKey]) -> Value
         entry["counts"] = json!(counts.expect("a kind that counts"));
     }
     if filter.kind().can(Capability::Map) {
-        let values: Result<Vec<_>, _> = hashes.iter().map(|hash| filter.filter().get(*hash)).collect();
+        let values: Result<Vec<_>, _> =
+            hashes.iter().map(|hash| filter.filter().get(*hash)).collect();
         entry["values"] = json!(values.expect("a map"));
     }
     entry

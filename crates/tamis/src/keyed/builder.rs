@@ -342,9 +342,8 @@ impl Builder<'_, AnyFilter> {
     pub fn build_hashes(self, hashes: &mut dyn KeySource) -> Result<Keyed<AnyFilter>, Error> {
         let seed = self.seed.ok_or(Error::Missing { what: "the hasher of the hashes" })?;
         let (kind, hasher) = (self.kind, KeyHasher::new(self.hash, seed));
-        let filter = self.build_hashes_from(hashes, |sizing, keys, options| {
-            kind.build(sizing, keys, options)
-        })?;
+        let filter = self
+            .build_hashes_from(hashes, |sizing, keys, options| kind.build(sizing, keys, options))?;
         Ok(Keyed::new(hasher, filter))
     }
 
