@@ -24,6 +24,12 @@ const PACKAGES: [&str; 11] = [
     "types-tqdm",
 ];
 
+/// Returns the folder of what cargo builds for the package, which is a workspace of its own.
+fn target_folder() -> Result<PathBuf> {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);
+    Ok(std::path::absolute(target)?.join("python"))
+}
+
 /// A virtual environment with the package in it.
 pub(crate) struct Environment {
     folder: PathBuf,
@@ -55,12 +61,8 @@ impl Environment {
 
     /// Builds the package with little optimisation, and installs it.
     fn install_package(&self) -> Result<()> {
-        let target = match std::env::var_os("CARGO_TARGET_DIR") {
-            Some(target) => PathBuf::from(target),
-            None => PathBuf::from("target"),
-        };
-        let target = std::path::absolute(target)?;
-        let wheels = target.join("python/wheels");
+        let target = target_folder()?;
+        let wheels = target.join("wheels");
         // A wheel of an older build would be installed as well.
         let _ = std::fs::remove_dir_all(&wheels);
         run(self
@@ -69,7 +71,7 @@ impl Environment {
             .arg(&wheels)
             .args(["--manifest-path", &format!("{PACKAGE}/Cargo.toml"), "--interpreter"])
             .arg(self.folder.join("bin/python"))
-            .env("CARGO_TARGET_DIR", target.join("python")))?;
+            .env("CARGO_TARGET_DIR", target))?;
         let wheel = std::fs::read_dir(&wheels)?.next().context("maturin has built no wheel")??;
         let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
         run(self.python().args(pip).args(["--force-reinstall", "--no-deps"]).arg(wheel.path()))
@@ -88,6 +90,10 @@ pub(crate) fn test() -> Result<()> {
     let manifest = format!("{PACKAGE}/Cargo.toml");
     run(Command::new("cargo").args(["fmt", "--check", "--manifest-path", &manifest]))?;
     let environment = environment("python-environment", &PACKAGES)?;
+    let clippy = ["clippy", "--locked", "--quiet", "--manifest-path", &manifest];
+    let mut command = Command::new("cargo");
+    command.args(clippy).args(["--", "-D", "warnings"]);
+    run(command.env("CARGO_TARGET_DIR", target_folder()?))?;
     let in_package = || {
         let mut python = environment.python();
         python.current_dir(PACKAGE);

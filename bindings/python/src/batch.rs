@@ -71,10 +71,9 @@ fn answer_all<const WIDTH: usize>(
         let parts = out.chunks_mut(share).enumerate();
         let parts: Vec<_> =
             parts.map(|(part, out)| scope.spawn(move || work(part * share, out))).collect();
-        let results = parts.into_iter().map(|part| part.join());
-        results
-            .map(|result| result.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .collect()
+        parts.into_iter().try_for_each(|part| {
+            part.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
     })
 }
 

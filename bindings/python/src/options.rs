@@ -37,10 +37,11 @@ pub(crate) fn sizing(
 
 /// Returns the value of a setting.
 fn setting(value: &Bound<'_, PyAny>) -> PyResult<SettingValue> {
-    if value.is_instance_of::<PyInt>() && !value.is_instance_of::<PyBool>() {
-        if let Ok(number) = value.extract::<u64>() {
-            return Ok(SettingValue::Integer(number));
-        }
+    if value.is_instance_of::<PyInt>()
+        && !value.is_instance_of::<PyBool>()
+        && let Ok(number) = value.extract::<u64>()
+    {
+        return Ok(SettingValue::Integer(number));
     }
     match value.extract::<f64>() {
         Ok(number) => Ok(SettingValue::Real(number)),

@@ -2,7 +2,7 @@
 
 use tamis::{AnyFilter, Capability, Keyed};
 
-/// Returns a number of bytes with a unit, as the command prints it.
+/// Returns a number of bytes with a unit.
 fn size(bytes: u64) -> String {
     let mut value = bytes as f64;
     for unit in ["B", "KB", "MB", "GB"] {
