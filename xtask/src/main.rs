@@ -4,6 +4,7 @@ mod foreign;
 mod format;
 mod mutants;
 mod plot;
+mod python;
 mod redis;
 mod release;
 mod speed;
@@ -18,7 +19,7 @@ const HELP: &str = "\
 cargo xtask TASK
 
   test [PART]    everything that must hold before a change lands; one closing line. Parts run alone:
-                 style, docs, no-std, rust, examples, speed, redis
+                 style, docs, no-std, rust, examples, speed, python, redis
   soak           the same checks with the large counts: hours
   fuzz [SECONDS] every fuzz target, so long each (60)
   mutants [WORD]… plants known faults, or those that a word occurs in, and checks that the tests notice them
@@ -119,13 +120,14 @@ fn install(program: &str, package: &str) -> bool {
 type Part = (&'static str, fn() -> Result<()>);
 
 /// The parts of `cargo xtask test`, in order.
-const PARTS: [Part; 7] = [
+const PARTS: [Part; 8] = [
     ("style", style),
     ("docs", docs),
     ("no-std", without_std),
     ("rust", rust),
     ("examples", examples),
     ("speed", || speed::speed(&[])),
+    ("python", python::test),
     ("redis", redis::test),
 ];
 

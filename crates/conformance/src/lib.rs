@@ -18,6 +18,7 @@
 //! | `window.rs` | a key in the window is never denied, a key that has left it is a non-member |
 //! | `adapt.rs` | a repaired false positive is not repeated, and no member is denied |
 //! | `files.rs` | bytes never change; damage is detected; hostile files are harmless |
+//! | `contract.rs` | every language gives the answers of `testdata/contract` |
 //! | `memory.rs` | bytes in memory, in buffers and in chunks equal those of a file |
 //! | `dynamic.rs` | a filter of any kind has every operation, or an error names the missing capability |
 //! | `stops.rs` | cancel flags, deadlines and callbacks take effect |
@@ -33,6 +34,7 @@
 pub mod adapt;
 pub mod allocation;
 pub mod attack;
+pub mod contract;
 pub mod deny;
 pub mod dynamic;
 pub mod files;

@@ -196,6 +196,29 @@ impl<F: DictionaryFilter, S: Store + 'static> Dictionary<F, S> {
         Entries::new(&self.engine)
     }
 
+    /// Returns an iterator as [`iter`](Dictionary::iter) does, over the entries after `key` in the store's
+    /// order. The dictionary need not hold `key`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tamis::Broom;
+    /// use tamis_dictionary::{Dictionary, Layout, Options, store::MemoryStore};
+    ///
+    /// let store = MemoryStore::new(Layout::Clustered);
+    /// let stock = Dictionary::<Broom, _>::create(store, Options::default())?;
+    /// stock.put(b"apple", b"3")?;
+    /// stock.put(b"pear", b"4")?;
+    /// let (first, _) = stock.iter().next().expect("two entries")?;
+    /// let (second, _) = stock.iter_after(&first).next().expect("one more")?;
+    /// assert_ne!(first, second);
+    /// assert!(stock.iter_after(&second).next().is_none());
+    /// # Ok::<_, tamis_dictionary::Error>(())
+    /// ```
+    pub fn iter_after(&self, key: &[u8]) -> Entries<'_, F, S> {
+        Entries::after(&self.engine, key)
+    }
+
     /// Checks every entry of the store by its checksum, and the filter against every key, and rebuilds shards of
     /// the filter that are wrong. Writes wait until it returns.
     ///

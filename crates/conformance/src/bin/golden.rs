@@ -1,7 +1,9 @@
-//! Writes the golden files that are missing. It never overwrites one, since they must not change.
+//! Writes the golden files that are missing. It never overwrites one, since they must not change. After a
+//! new one it writes `testdata/contract`, whose older answers must not change either.
 
 use std::io::Write;
 
+use tamis_conformance::contract::{contract_path, write_contract};
 use tamis_conformance::files::{denying_path, golden_path, make_denying, make_golden, testdata};
 
 macro_rules! golden {
@@ -12,16 +14,18 @@ macro_rules! golden {
 
 fn main() -> std::io::Result<()> {
     std::fs::create_dir_all(testdata("golden"))?;
+    let mut made = !contract_path().exists();
     let kinds = tamis::registry!(golden).map(|(kind, make)| (golden_path(kind), make));
     for (path, make) in kinds.into_iter().chain([(denying_path(), make_denying as _)]) {
         match std::fs::File::create_new(&path) {
             Ok(mut file) => {
                 file.write_all(&make())?;
                 println!("made {}", path.display());
+                made = true;
             }
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
     }
-    Ok(())
+    if made { write_contract() } else { Ok(()) }
 }

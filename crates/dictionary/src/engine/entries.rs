@@ -22,13 +22,20 @@ impl<'a, F: DictionaryFilter, S: Store> Entries<'a, F, S> {
         Self { engine, page: Vec::new().into_iter(), last: None, done: false }
     }
 
+    pub(crate) fn after(engine: &'a Engine<F, S>, key: &[u8]) -> Self {
+        let last = Some((engine.hasher.bytes(key).hi, key.to_vec()));
+        Self { last, ..Self::new(engine) }
+    }
+
     fn read_page(&mut self) -> Result<(), Error> {
         const PAGE_LEN: usize = 512;
         let after = self.last.as_ref().map(|(hi, key)| (*hi, &**key));
         let page = self.engine.store.page(after, PAGE_LEN)?;
         self.done = page.len() < PAGE_LEN;
         if let Some(last) = page.last() {
-            let last = (last.hi.unwrap_or(0), last.key.clone());
+            // Entries without a hash are in the order of their keys.
+            let hi = after.map_or(0, |(hi, _)| hi);
+            let last = (last.hi.unwrap_or(hi), last.key.clone());
             if self.last.as_ref().is_some_and(|previous| last <= *previous) {
                 // Without this check the iteration might never end.
                 return Err(Error::Corrupt { what: "the entries are not in order" });

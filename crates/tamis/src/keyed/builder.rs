@@ -162,33 +162,42 @@ impl<'a, F> Builder<'a, F> {
         }
     }
 
-    /// Calls `build` with the hashes of the keys. For a kind that must know their number, they are
-    /// collected first, 16 bytes each, unless the capacity is given.
+    /// Hashes the keys and calls [`Builder::build_hashes_from`].
     fn build_from<K: Key, R>(
-        mut self,
+        self,
         keys: impl IntoIterator<Item = K>,
         build: impl FnOnce(&Sizing, &mut dyn KeySource, &BuildOptions<'_>) -> Result<R, Error>,
     ) -> Result<Keyed<R>, Error> {
         let hasher = self.make_hasher()?;
         let mut hashes = Hashes::new(keys.into_iter().map(|key| key.hash_with(&hasher)));
-        let counts = self.kind.can(Capability::Static) || self.sizing.given_capacity().is_some();
-        let filter = if counts {
-            build(&self.sizing, &mut hashes, &self.options)?
-        } else if self.kind.can(Capability::Grow) {
-            self.sizing = self.sizing.capacity(FIRST_KEYS);
-            build(&self.sizing, &mut hashes, &self.options)?
-        } else {
-            let mut all = Vec::new();
-            crate::source::read_all(&self.options, &mut hashes, |run| {
-                let bytes = size_of_val(run) as u64;
-                all.try_reserve(run.len()).map_err(|_| Error::Memory { bytes })?;
-                all.extend_from_slice(run);
-                Ok(())
-            })?;
-            self.sizing = self.sizing.capacity(all.len() as u64);
-            build(&self.sizing, &mut &all[..], &self.options)?
-        };
+        let filter = self.build_hashes_from(&mut hashes, build)?;
         Ok(Keyed::new(hasher, filter).with_key_forms(K::FORM))
+    }
+
+    /// Calls `build` with the hashes of the keys. For a kind that must know their number, they are
+    /// collected first, 16 bytes each, unless the capacity is given.
+    fn build_hashes_from<R>(
+        mut self,
+        hashes: &mut dyn KeySource,
+        build: impl FnOnce(&Sizing, &mut dyn KeySource, &BuildOptions<'_>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let counts = self.kind.can(Capability::Static) || self.sizing.given_capacity().is_some();
+        if counts {
+            return build(&self.sizing, hashes, &self.options);
+        }
+        if self.kind.can(Capability::Grow) {
+            self.sizing = self.sizing.capacity(FIRST_KEYS);
+            return build(&self.sizing, hashes, &self.options);
+        }
+        let mut all = Vec::new();
+        crate::source::read_all(&self.options, hashes, |run| {
+            let bytes = size_of_val(run) as u64;
+            all.try_reserve(run.len()).map_err(|_| Error::Memory { bytes })?;
+            all.extend_from_slice(run);
+            Ok(())
+        })?;
+        self.sizing = self.sizing.capacity(all.len() as u64);
+        build(&self.sizing, &mut &all[..], &self.options)
     }
 
     fn empty_from<R>(
@@ -311,6 +320,31 @@ impl Builder<'_, AnyFilter> {
     ) -> Result<Keyed<AnyFilter>, Error> {
         let kind = self.kind;
         self.build_from(keys, |sizing, keys, options| kind.build(sizing, keys, options))
+    }
+
+    /// Builds a filter from the hashes of its keys, which the hasher of [`Builder::hasher`] must have
+    /// made. Otherwise as [`Builder::build`].
+    ///
+    /// ```
+    /// use tamis::{AnyFilter, HashId, Hashes, Key, KeyForms, KeyHasher, Keyed, Kind};
+    ///
+    /// let hasher = KeyHasher::random(HashId::Fast)?;
+    /// let mut hashes = Hashes::new(["apple", "pear"].iter().map(|key| key.hash_with(&hasher)));
+    /// let builder = Keyed::<AnyFilter>::builder(Kind::Ribbon).hasher(&hasher);
+    /// let fruit = builder.build_hashes(&mut hashes)?.with_key_forms(KeyForms::BYTES);
+    /// assert!(fruit.contains("pear"));
+    /// # Ok::<_, tamis::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Missing`] without a hasher or seed; otherwise as
+    /// [`Build::build_with`](crate::Build::build_with).
+    pub fn build_hashes(self, hashes: &mut dyn KeySource) -> Result<Keyed<AnyFilter>, Error> {
+        let seed = self.seed.ok_or(Error::Missing { what: "the hasher of the hashes" })?;
+        let (kind, hasher) = (self.kind, KeyHasher::new(self.hash, seed));
+        let filter = self
+            .build_hashes_from(hashes, |sizing, keys, options| kind.build(sizing, keys, options))?;
+        Ok(Keyed::new(hasher, filter))
     }
 
     /// Returns an empty filter, to insert into.

@@ -63,6 +63,11 @@ impl<F> Keyed<F> {
         self.forms
     }
 
+    /// Records that the filter holds keys of these forms too, after hashes of such keys were inserted.
+    pub fn record_key_forms(&mut self, forms: KeyForms) {
+        self.forms = self.forms.union(forms);
+    }
+
     /// Checks that keys of the form `given` can be in the filter. A filter of text rejects all
     /// integers, for example; call this where the form of the keys comes from a user.
     ///
@@ -102,7 +107,7 @@ impl<F> Keyed<F> {
     }
 
     fn record<K: Key + ?Sized>(&mut self) {
-        self.forms = self.forms.union(K::FORM);
+        self.record_key_forms(K::FORM);
     }
 
     fn check_hasher(&self, other: &Self) -> Result<(), Error> {
