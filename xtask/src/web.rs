@@ -13,6 +13,18 @@ const MANIFEST: &str = "bindings/wasm/Cargo.toml";
 /// The limit of the WebAssembly's size, compressed: what a visitor waits for.
 const MAX_GZIPPED: u64 = 600 << 10;
 
+/// The figures that the page shows.
+const FIGURES: [&str; 8] = [
+    "docs/bits-per-key.svg",
+    "lab/adaptive/sustained.svg",
+    "lab/dictionary/redb-replay-accesses.svg",
+    "lab/slides/rate-by-k.svg",
+    "lab/slides/xor-size.svg",
+    "lab/static/peers-1e7.svg",
+    "lab/survey/growth-bits.svg",
+    "lab/tinyset/figure-10.svg",
+];
+
 /// Returns the folder of everything that is built here.
 fn folder() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from).join("web")
@@ -40,7 +52,11 @@ pub(crate) fn build() -> Result<(PathBuf, PathBuf)> {
     recreate(&site)?;
     copy(Path::new("web"), &site)?;
     copy(&package, &site.join("tamis"))?;
-    fs::copy("docs/bits-per-key.svg", site.join("bits-per-key.svg"))?;
+    let figures = site.join("figures");
+    fs::create_dir_all(&figures)?;
+    for figure in FIGURES.map(Path::new) {
+        fs::copy(figure, figures.join(figure.file_name().context("a figure without a name")?))?;
+    }
     check_size(&package.join("core_bg.wasm"))?;
     Ok((package, site))
 }
