@@ -9,6 +9,7 @@ mod redis;
 mod release;
 mod speed;
 mod table;
+mod web;
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -19,7 +20,7 @@ const HELP: &str = "\
 cargo xtask TASK
 
   test [PART]    everything that must hold before a change lands; one closing line. Parts run alone:
-                 style, docs, no-std, rust, examples, speed, python, redis
+                 style, docs, no-std, rust, examples, speed, python, redis, web
   soak           the same checks with the large counts: hours
   fuzz [SECONDS] every fuzz target, so long each (60)
   mutants [WORD]… plants known faults, or those that a word occurs in, and checks that the tests notice them
@@ -33,6 +34,8 @@ cargo xtask TASK
   lab            runs every program of lab/ and rewrites its tables and figures: hours
   table          writes the table of filters in docs/choosing.md from the registry
   plot           writes the README's plot, docs/bits-per-key.svg
+  web [bench]    builds the npm package and the page in target/web; with `bench` measures the package
+                 beside others under Node
   fmt            formats all sources; `cargo fmt` does not see the filters, which a macro declares
   release --dry-run
                  checks licenses, sources and API changes, and packages every crate; uploads nothing
@@ -71,6 +74,10 @@ fn main() -> Result<()> {
         "foreign" => foreign::foreign(rest),
         "table" => table::write(),
         "plot" => plot::write(),
+        "web" => match rest.first().map(String::as_str) {
+            Some("bench") => web::bench(),
+            _ => web::write(),
+        },
         "fmt" => format::write(),
         "mutants" => mutants::run(rest),
         "release" => release::check(rest),
@@ -120,7 +127,7 @@ fn install(program: &str, package: &str) -> bool {
 type Part = (&'static str, fn() -> Result<()>);
 
 /// The parts of `cargo xtask test`, in order.
-const PARTS: [Part; 8] = [
+const PARTS: [Part; 9] = [
     ("style", style),
     ("docs", docs),
     ("no-std", without_std),
@@ -129,6 +136,7 @@ const PARTS: [Part; 8] = [
     ("speed", || speed::speed(&[])),
     ("python", python::test),
     ("redis", redis::test),
+    ("web", web::test),
 ];
 
 /// Runs the named parts, or all of them.

@@ -105,6 +105,7 @@ fn modules_of_the_library_have_an_order() {
         "options",
         "source",
         "traits",
+        "inspect",
         "container",
         "gather",
         "parts",

@@ -5,6 +5,8 @@
 //! line that claims a capability whose trait is missing does not compile. Everything else in this file
 //! is ordinary Rust.
 
+mod inspect;
+
 use core::ops::RangeInclusive;
 
 use tamis_format::{Reader, Writer};

@@ -31,6 +31,8 @@
 //! stay in the order in which they are peeled; they are partitioned but not sorted; and a build cannot
 //! fail.
 
+mod inspect;
+
 use alloc::vec::Vec;
 
 use tamis_bits::Words;

@@ -19,6 +19,8 @@
 //! by multiplication, so that arrays of more than 2^32 bits fill evenly; the expected rate includes the
 //! variance of the number of set bits, which the textbook's `(1 - e^(-kn/m))^k` leaves out.
 
+mod inspect;
+
 use tamis_bits::{prefetch, set};
 use tamis_format::{Reader, Writer};
 

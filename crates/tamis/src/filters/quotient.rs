@@ -40,6 +40,8 @@
 //! Differences: the table does not wrap around, so slots are in the order of fingerprints; the rate is
 //! exact where the slides give the bound 2^-r; the slides store a fingerprint once.
 
+mod inspect;
+
 use tamis_bits::{Words, packed, prefetch, set};
 use tamis_format::{Name, Reader, Writer};
 

@@ -20,6 +20,8 @@
 //! more than 2^32 blocks fill evenly, and the number of blocks need not be a power of 2. With
 //! [`KeyHash::parquet`] it sets the same bits as Parquet.
 
+mod inspect;
+
 use alloc::vec;
 use alloc::vec::Vec;
 use core::convert::Infallible;

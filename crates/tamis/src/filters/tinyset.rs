@@ -33,6 +33,8 @@
 //! chain and record use separate bits of the hash. `mod` in section 3.4 of the paper is the block
 //! modulo the keys, not the reverse.
 
+mod inspect;
+
 use alloc::vec;
 use alloc::vec::Vec;
 

@@ -21,6 +21,8 @@
 //! have a separate instance for bins of one line: everything that they call is inlined, so that
 //! only one word of marks is read there.
 
+mod inspect;
+
 use alloc::vec::Vec;
 
 use tamis_bits::packed::mask;

@@ -40,6 +40,7 @@
 //! the time by a fifth. What did not help: trying single moves before the search (2 % of the build
 //! time), and prefetching 8 or 12 keys ahead instead of 16.
 
+mod inspect;
 mod table;
 
 use tamis_bits::{Words, packed};

@@ -46,6 +46,7 @@
 //! list.
 
 mod build;
+mod inspect;
 
 use alloc::vec;
 use alloc::vec::Vec;

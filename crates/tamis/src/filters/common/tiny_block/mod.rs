@@ -36,6 +36,7 @@ use tamis_bits::packed::mask;
 use tamis_bits::select::Bits;
 
 mod grid;
+mod inspect;
 mod kind;
 #[cfg(test)]
 mod tests;

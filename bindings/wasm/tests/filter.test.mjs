@@ -1,0 +1,191 @@
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import test from "node:test";
+import * as tamis from "tamis";
+import { Filter, kinds, peek, plan } from "tamis";
+
+const TESTDATA = new URL(`${process.env.TAMIS_TESTDATA}/`, "file:");
+const SEED = 0x0123456789abcdef_fedcba9876543210n;
+const numbers = (count, from = 0) => Array.from({ length: count }, (_, i) => from + i);
+const texts = (count, from = 0) => numbers(count, from).map((i) => `key ${i}`);
+const sum = (flags) => flags.reduce((total, flag) => total + flag, 0);
+
+test("every kind builds, answers, and survives its bytes", () => {
+    assert.ok(kinds().length >= 26);
+    for (const { name, capabilities } of kinds()) {
+        const fpr = 0.01;
+        const keys = texts(500);
+        let filter;
+        if (capabilities.includes("window")) {
+            filter = new Filter(name, { capacity: 500, fpr });
+            filter.pushBatch(keys);
+        } else {
+            filter = Filter.build(name, keys, { fpr });
+        }
+        assert.equal(filter.kind, name);
+        assert.equal(sum(filter.containsBatch(keys)), 500, name);
+        assert.ok(keys.every((key) => filter.contains(key)), name);
+        const strangers = sum(filter.containsBatch(texts(20_000, 1_000_000)));
+        assert.ok(strangers < 20_000 * fpr * 2, `${name}: ${strangers} false positives`);
+        const bytes = filter.toBytes();
+        assert.equal(bytes.length, filter.serializedLength);
+        assert.equal(peek(bytes).kind, name);
+        const again = Filter.fromBytes(bytes);
+        assert.deepEqual(again.toBytes(), bytes);
+        assert.equal(sum(again.containsBatch(keys)), 500, name);
+        assert.equal(again.seed, filter.seed);
+    }
+});
+
+test("golden files answer as those who wrote them", () => {
+    const folder = new URL("golden/", TESTDATA);
+    const files = readdirSync(folder).filter((file) => file.endsWith(".tamis"));
+    assert.ok(files.length >= 26);
+    for (const file of files) {
+        const bytes = readFileSync(new URL(file, folder));
+        const filter = Filter.fromBytes(bytes);
+        assert.deepEqual(Buffer.from(filter.toBytes()), bytes, file);
+    }
+});
+
+test("broken files are errors", () => {
+    const folder = new URL("corrupt/", TESTDATA);
+    for (const file of readdirSync(folder)) {
+        assert.throws(() => Filter.fromBytes(readFileSync(new URL(file, folder))), tamis.TamisError, file);
+    }
+    assert.throws(() => Filter.fromBytes(new Uint8Array(0)), tamis.CorruptError);
+    assert.throws(() => peek(new Uint8Array(100)), tamis.CorruptError);
+    const bytes = Filter.build("bloom", ["a"]).toBytes();
+    bytes[bytes.length - 1] ^= 1;
+    assert.throws(() => Filter.fromBytes(bytes), tamis.CorruptError);
+});
+
+test("insert, remove, count, merge", () => {
+    const filter = new Filter("counting_quotient", { capacity: 100, fpr: 0.001, seed: SEED });
+    filter.insertBatch(["a", "a", "b"]);
+    assert.deepEqual([...filter.countBatch(["a", "b", "c"])], [2, 1, 0]);
+    assert.equal(filter.count("a"), 2);
+    assert.equal(filter.remove("a"), true);
+    assert.equal(filter.remove("c"), false);
+    const other = filter.emptyLike();
+    other.insert("d");
+    filter.merge(other);
+    assert.ok(filter.contains("a") && filter.contains("d"));
+    assert.equal(filter.length, 3);
+    assert.equal(filter.insertNew("a"), false);
+    assert.equal(filter.insertNew("e"), true);
+    const copy = filter.clone();
+    filter.clear();
+    assert.equal(filter.length, 0);
+    assert.equal(copy.length, 4);
+});
+
+test("keys are equal by bytes or by value, whatever their type", () => {
+    const text = Filter.build("bloom", ["é", "", "a\0b", "\ud83c\udf4e"], { fpr: 1e-6 });
+    assert.equal(sum(text.containsBatch(["é", "", "a\0b", "🍎"])), 4);
+    assert.ok(text.contains(new TextEncoder().encode("é")) && text.contains(new Uint8Array(0)));
+    assert.ok(!text.contains("a") && !text.contains("b"));
+    const integers = Filter.build("bloom", [1, -1, 7n, 2n ** 64n - 2n], { fpr: 1e-6 });
+    assert.equal(sum(integers.containsBatch([1n, -1n, 7, -2n])), 4);
+    assert.equal(sum(integers.containsBatch(new BigUint64Array([1n, 2n ** 64n - 1n, 7n]))), 3);
+    assert.equal(sum(integers.containsBatch(new BigInt64Array([1n, -1n]))), 2);
+    assert.equal(sum(integers.containsBatch(new Int32Array([1, -1, 7]))), 3);
+    assert.equal(sum(integers.containsBatch(new Uint32Array([1, 7, 8]))), 2);
+    const lines = Filter.build("bloom", { lines: new TextEncoder().encode("a\nb\r\n\nc") }, { fpr: 1e-6 });
+    assert.equal(sum(lines.containsBatch(["a", "b", "", "c", "b\r", "d"])), 4);
+    assert.throws(() => text.contains(1), tamis.MismatchError);
+    assert.throws(() => integers.containsBatch(["1"]), tamis.MismatchError);
+    for (const key of [1.5, 2 ** 60, NaN, 2n ** 64n, -(2n ** 63n) - 1n, null, undefined, {}, [1]]) {
+        assert.throws(() => text.contains(key), tamis.InvalidInputError, String(key));
+    }
+    assert.throws(() => Filter.build("bloom", ["a", 1]), tamis.InvalidInputError);
+    assert.throws(() => Filter.build("bloom", "a"), tamis.InvalidInputError);
+    assert.equal(Filter.build("ribbon", []).length, 0);
+});
+
+test("the same keys, seed and shape give the same bytes, and seeds are random", () => {
+    const build = (seed) => Filter.build("binary_fuse", texts(1000), { fpr: 0.01, seed });
+    assert.deepEqual(build(SEED).toBytes(), build(SEED).toBytes());
+    assert.equal(build(SEED).seed, SEED);
+    const seeds = new Set(numbers(20).map(() => build().seed));
+    assert.equal(seeds.size, 20);
+});
+
+test("maps, deny lists, windows, sets, adaptive filters", () => {
+    const map = Filter.buildMap("bloomier", ["a", "b"], [3, 70n], { fpr: 0.001 });
+    assert.equal(map.get("b"), 70n);
+    assert.equal(map.set("a", 4), 3n);
+    assert.deepEqual(map.getBatch(["a", "b"]), [4n, 70n]);
+    assert.throws(() => map.set("a", 2 ** 40), tamis.InvalidInputError);
+    assert.throws(() => Filter.buildMap("bloomier", ["a"], []), tamis.InvalidInputError);
+    assert.throws(() => Filter.buildMap("bloomier", ["a", "a"], [1, 2]), tamis.ConflictError);
+    const guarded = Filter.buildDenying("guarded", ["win"], texts(1000), { fpr: 0.1 });
+    assert.ok(guarded.contains("win"));
+    assert.equal(sum(guarded.containsBatch(texts(1000))), 0);
+    const window = new Filter("sliding", { capacity: 100 });
+    assert.equal(window.push("a"), false);
+    assert.equal(window.push("a"), true);
+    const [one, two] = [["a", "b"], ["b", "c"]].map((keys) => {
+        const filter = new Filter("bloom", { capacity: 10, seed: SEED });
+        filter.insertBatch(keys);
+        return filter;
+    });
+    assert.ok(one.similarity(two) > 0.3 && one.similarity(two) < 1);
+    assert.ok(Math.abs(one.cardinality() - 2) < 0.5);
+    one.intersect(two);
+    assert.ok(one.contains("b"));
+    const members = numbers(1000);
+    const broom = Filter.build("broom", members, { fpr: 0.03, hash: "secure" });
+    const stranger = numbers(1000, 5000).find((key) => broom.contains(key));
+    assert.match(broom.adapt(stranger, members), /extended|rehashed/);
+    assert.equal(broom.contains(stranger), false);
+    assert.equal(sum(broom.containsBatch(members)), 1000);
+});
+
+test("errors name their class and their reason", () => {
+    const full = new Filter("cuckoo", { capacity: 10 });
+    try {
+        full.insertBatch(texts(100));
+        assert.fail("a full filter took more keys");
+    } catch (error) {
+        assert.ok(error instanceof tamis.FullError && error instanceof Error);
+        assert.equal(error.name, "FullError");
+        assert.equal(error.inserted, 10);
+    }
+    assert.throws(() => Filter.build("bloom", ["a"]).remove("a"), tamis.UnsupportedError);
+    assert.throws(() => new Filter("ribbon", { capacity: 10 }), tamis.UnsupportedError);
+    assert.throws(() => new Filter("blom", { capacity: 10 }), tamis.InvalidInputError);
+    assert.throws(() => new Filter("bloom"), tamis.InvalidInputError);
+    for (const options of [
+        { capacity: -1 }, { capacity: 1.5 }, { capacity: 1e300 }, { capacity: 10, fpr: 0 }, { capacity: 10, fpr: 2 },
+        { capacity: 10, fpr: NaN }, { capacity: 10, fpr: "0.1" }, { capacity: 10, fpr: 0.1, bytes: 100 },
+        { capacity: 10, frp: 0.1 }, { capacity: 10, hash: "md5" }, { capacity: 10, seed: 2n ** 128n },
+        { capacity: 10, settings: { z: 1 } }, { capacity: 10, seed: -1n }, "fpr",
+    ]) {
+        assert.throws(() => new Filter("bloom", options), tamis.InvalidInputError, JSON.stringify(options, String));
+    }
+    const other = new Filter("bloom", { capacity: 10 });
+    assert.throws(() => new Filter("bloom", { capacity: 10 }).merge(other), tamis.MismatchError);
+    assert.throws(() => new Filter("bloom", { capacity: 1e11 }), /4 GiB/);
+});
+
+test("plans", () => {
+    const ranked = plan({ keys: 1e6, fpr: 0.01 });
+    assert.ok(ranked.length > 10);
+    assert.ok(ranked.every((advice) => advice.fpr <= 0.01 && advice.bitsPerKey > 0));
+    assert.equal(plan({ keys: 1e12, fpr: 0.01 })[0].keys, 1e12);
+    assert.ok(plan({ bytes: 65536, fpr: 0.01 }).every((advice) => advice.bytes <= 65536));
+    assert.ok(plan({ keys: 1000, bytes: 2048, needs: ["remove"] }).every(({ capabilities }) => capabilities.includes("remove")));
+    assert.ok(plan({ fpr: 0.01 }).every(({ capabilities }) => capabilities.includes("grow")));
+    assert.equal(plan({ kind: "bloom", keys: 1000, fpr: 0.01, settings: { k: 3 } })[0].kind, "bloom");
+    assert.throws(() => plan({ keys: 1000, bytes: 1 }), tamis.InvalidInputError);
+    assert.throws(() => plan({ keys: 1000, needs: ["fly"] }), tamis.InvalidInputError);
+    assert.throws(() => plan({}), tamis.InvalidInputError);
+});
+
+test("open reads files and blobs", async () => {
+    const bytes = Filter.build("xor", texts(10)).toBytes();
+    assert.equal((await tamis.open(new Blob([bytes]))).length, 10);
+    assert.equal((await tamis.open(new URL("golden/bloom-v1.tamis", TESTDATA))).kind, "bloom");
+    await assert.rejects(tamis.open("/nowhere"));
+});
