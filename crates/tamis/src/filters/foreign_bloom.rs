@@ -331,6 +331,10 @@ impl BitShape for ForeignBloomShape {
         // A damaged file may have bits past the end.
         -m / f64::from(self.probes) * (-(ones as f64 / m).min(1.0)).ln_1p()
     }
+
+    fn with_capacity(&self, keys: u64) -> Self {
+        Self { keys, ..self.clone() }
+    }
 }
 
 impl Shape for ForeignBloomShape {
@@ -590,6 +594,10 @@ impl Insert for ForeignBloom {
 impl Merge for ForeignBloom {
     fn merge(&mut self, other: &Self) -> Result<(), Error> {
         self.bits.merge(&self.shape, (&other.shape, &other.bits))
+    }
+
+    fn force_merge(&mut self, other: &Self) -> Result<(), Error> {
+        self.bits.force_merge(&mut self.shape, (&other.shape, &other.bits))
     }
 }
 
