@@ -34,7 +34,11 @@ pub fn foreign(bytes: &[u8]) {
 fn survives(format: Format, bytes: &[u8], filter: &Keyed<AnyFilter>) {
     // An empty filter of DataSketches states its size and has no bits.
     let most = if format == Format::DataSketches { 1 << 20 } else { 0 };
-    assert!(filter.bytes() <= 2 * bytes.len() as u64 + 64 + most, "{format}: {} bytes", filter.bytes());
+    assert!(
+        filter.bytes() <= 2 * bytes.len() as u64 + 64 + most,
+        "{format}: {} bytes",
+        filter.bytes()
+    );
     for hash in [(0, 0), (u64::MAX, u64::MAX), (1, 1 << 63)] {
         filter.contains_hash(KeyHash { hi: hash.0, lo: hash.1 });
     }

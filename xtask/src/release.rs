@@ -7,18 +7,19 @@ use anyhow::{Result, ensure};
 use crate::{cargo, run};
 
 /// The published crates, each after those that it depends on.
-const CRATES: [&str; 7] = [
+const CRATES: [&str; 8] = [
     "tamis-bits",
     "tamis-format",
     "tamis-ksat",
     "tamis",
+    "tamis-interop",
     "tamis-bench",
     "tamis-dictionary",
     "tamis-cli",
 ];
 /// The published libraries whose API follows semantic versioning.
-const LIBRARIES: [&str; 5] =
-    ["tamis-bits", "tamis-format", "tamis-ksat", "tamis", "tamis-dictionary"];
+const LIBRARIES: [&str; 6] =
+    ["tamis-bits", "tamis-format", "tamis-ksat", "tamis", "tamis-interop", "tamis-dictionary"];
 
 pub(crate) fn check(arguments: &[String]) -> Result<()> {
     ensure!(arguments == ["--dry-run"], "only `cargo xtask release --dry-run` exists");

@@ -95,8 +95,9 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Filter(error) => Some(error),
-            Self::Io(error) => Some(error),
+            // Their texts are those of the errors inside.
+            Self::Filter(error) => error.source(),
+            Self::Io(error) => error.source(),
             _ => None,
         }
     }

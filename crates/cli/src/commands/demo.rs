@@ -228,7 +228,7 @@ fn initial(can: Capability) -> char {
 
 fn legend() -> String {
     let names: Vec<_> = known_capabilities().iter().map(|can| can.name()).collect();
-    let slow = kinds().into_iter().filter(|kind| kind.is_slow_to_build()).map(|kind| kind.name());
+    let slow = kinds().into_iter().filter(|kind| kind.is_slow_to_build()).map(Kind::name);
     let slow: Vec<_> = slow.collect();
     format!(
         "fpr: as planned; capabilities: {}; {} has {SLOW_KEYS} keys",

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::sandbox::Sandbox;
+use super::sandbox::{Sandbox, text};
 
 fn golden(name: &str) -> Vec<u8> {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/foreign"));
@@ -22,6 +22,11 @@ fn numbers() -> String {
 
 fn others() -> String {
     (1000..2000).map(|i| format!("key-{i}\n")).collect()
+}
+
+/// Returns the number that `query -c` prints, 0 included.
+fn count(sandbox: &Sandbox, line: &str) -> u64 {
+    text(&sandbox.run(line).stdout).trim().parse().unwrap()
 }
 
 #[test]
@@ -57,7 +62,7 @@ fn filters_of_programs_come_and_go() {
         assert_eq!(sandbox.ok(&format!("query f.tamis -c {options}")).trim(), "400", "{file}");
         let direct = format!("query f.bin --format {format} -c {options}");
         assert_eq!(sandbox.ok(&direct).trim(), "400", "{file}");
-        let passed: u64 = sandbox.ok("query f.tamis -c others").trim().parse().unwrap_or(0);
+        let passed = count(&sandbox, "query f.tamis -c others");
         assert!(passed < 40, "{file}: {passed} of 1000");
         let info: Value = serde_json::from_str(&sandbox.ok("info f.tamis --json")).unwrap();
         assert!(info["filter"].as_str().unwrap().starts_with("foreign_"));
@@ -82,7 +87,7 @@ fn filters_are_built_for_programs() {
         sandbox.ok(&format!("build texts --format {format} -q -o f.bin"));
         assert_eq!(sandbox.ok(&format!("query f.bin --format {format} -c texts")).trim(), "400");
         sandbox.ok("import f.bin -q -o f.tamis");
-        let passed: u64 = sandbox.ok("query f.tamis -c others").trim().parse().unwrap_or(0);
+        let passed = count(&sandbox, "query f.tamis -c others");
         assert!(passed < 40, "{format}: {passed} of 1000");
     }
     // As Guava itself makes it.
