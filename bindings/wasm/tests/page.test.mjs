@@ -254,8 +254,8 @@ test("accessible in light and dark, on a phone and on a wide screen", async () =
         for (const colorScheme of ["light", "dark"]) {
             await page.emulateMedia({ colorScheme });
             for (const part of ["choose", "try", "inside", "open", "evidence"]) {
-                await page.goto(`${address}#${part}`);
-                await page.reload();
+                await page.goto("about:blank");
+                await page.goto(`${address}#${part}`, { waitUntil: "networkidle" });
                 if (part === "choose") await waitForText("#answer", /bits per key/);
                 else await page.locator(`#${part}`).waitFor();
                 if (part === "inside") await page.click("[data-do=fill]");
