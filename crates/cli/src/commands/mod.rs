@@ -8,6 +8,8 @@ pub(crate) mod completions;
 pub(crate) mod count;
 pub(crate) mod demo;
 pub(crate) mod dict;
+#[cfg(feature = "explore")]
+pub(crate) mod explore;
 pub(crate) mod filters;
 pub(crate) mod get;
 pub(crate) mod info;
