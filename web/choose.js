@@ -146,11 +146,21 @@ function reason(advice) {
     return merits && merits[0].toUpperCase() + merits.slice(1);
 }
 
+/** Returns a name that may be broken after its underscores. */
+function breakable(name) {
+    return name.split(/(?<=_)/).flatMap((part) => [part, element("wbr")]);
+}
+
+/** Whether the number of keys is given: a column of it would say the same in every row. */
+function sameKeys() {
+    return ranked.every(({ keys }) => keys === ranked[0].keys);
+}
+
 function showRanking(selected) {
-    const head = [["Kind"], ["Bits per key", "number"], ["Memory", "number"], ["Rate", "number"], ["Keys", "number wide"], ["Work", "number"], ["Why, and what it can do", "wide"]];
+    const head = [["Kind"], ["Bits per key", "number"], ["Memory", "number"], ["Rate", "number"], ...(sameKeys() ? [] : [["Keys", "number"]]), ["Work", "number wide"], ["Why, and what it can do", "wide"]];
     $("ranking").tHead.replaceChildren(element("tr", {}, ...head.map(([name, style = ""]) => element("th", { class: style, scope: "col" }, name))));
     $("ranking").tBodies[0].replaceChildren(...ranked.map((advice) => {
-        const choose = element("button", { type: "button", "aria-pressed": String(advice.kind === selected) }, advice.kind);
+        const choose = element("button", { type: "button", "aria-pressed": String(advice.kind === selected) }, ...breakable(advice.kind));
         choose.addEventListener("click", () => {
             state.set("kind", advice.kind);
             showRanking(advice.kind);
@@ -159,7 +169,7 @@ function showRanking(selected) {
         const why = reason(advice);
         const number = (text, wide = "") => element("td", { class: `number ${wide}` }, text);
         const row = element("tr", {}, element("td", {}, choose), number(advice.bitsPerKey.toFixed(2)), number(showSize(advice.bytes)),
-            number(showRate(advice.fpr)), number(showCount(advice.keys), "wide"), number(advice.queryCost.toFixed(1)),
+            number(showRate(advice.fpr)), ...(sameKeys() ? [] : [number(showCount(advice.keys))]), number(advice.queryCost.toFixed(1), "wide"),
             element("td", { class: "wide" }, ...(why ? [element("span", { class: "merit" }, `${why}. `)] : []), advice.capabilities.join(", ")));
         if (advice.kind === selected) row.className = "selected";
         return row;
@@ -173,7 +183,7 @@ function showAnswer(wanted, custom, k) {
     const lines = [
         element("p", {}, element("strong", {}, best.kind), `: ${showSize(best.bytes)} for ${showCount(best.keys)} keys`,
             `${unknown ? ", and it grows as needed" : ""} at ${showRate(best.fpr)} false positives.`),
-        element("p", {}, `${best.bitsPerKey.toFixed(2)} bits per key; no filter of known size takes fewer than ${bound.toFixed(2)}. ${reason(best) || ""}`),
+        element("p", {}, `${best.bitsPerKey.toFixed(2)} bits per key; no filter of known size takes fewer than ${bound.toFixed(2)}. ${reason(best) ? `${reason(best)}.` : ""}`),
     ];
     if (custom) {
         lines.push(element("p", {}, `A Bloom filter with k = ${k}: ${showSize(custom.bytes)} for ${showCount(custom.keys)} keys at ${showRate(custom.fpr)}.`));

@@ -1,7 +1,7 @@
 // A plot of bits per key by rate, as SVG.
 
 const COLORS = ["#c0392b", "#1f78b4", "#2e8b57", "#b8860b", "#8e44ad", "#7f8c8d"];
-const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [640, 400, 40, 150, 12, 44];
+const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [660, 400, 40, 168, 12, 44];
 
 function svg(name, attributes = {}, ...children) {
     const made = document.createElementNS("http://www.w3.org/2000/svg", name);

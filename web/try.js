@@ -30,6 +30,7 @@ export function start() {
     $("download").addEventListener("click", download);
     fillSelect("try-kind", kinds().map(({ name }) => name));
     load();
+    build();
 }
 
 export function load() {

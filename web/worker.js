@@ -3,6 +3,8 @@
 let Filter, peek, plan;
 // A static import would wait for the WebAssembly, and lose the messages that come before.
 const ready = import("./tamis/browser.js").then((module) => ({ Filter, peek, plan } = module));
+// Calls report a failure; without calls there is nobody to tell.
+ready.catch(() => {});
 
 /** The largest file that is read: with its filter it must fit in the 4 GiB of WebAssembly. */
 const MAX_FILE = 1 << 30;

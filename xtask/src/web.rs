@@ -92,11 +92,22 @@ pub(crate) fn test() -> Result<()> {
     run(Command::new("node")
         .args(["node_modules/typescript/bin/tsc", "--project", "."])
         .current_dir(&modules))?;
+    let site = fs::canonicalize(site)?;
     run(Command::new("node")
         .args(["--test", "page.test.mjs"])
         .current_dir(&modules)
-        .env("TAMIS_SITE", fs::canonicalize(site)?)
+        .env("TAMIS_COMMAND", explore(&site)?)
+        .env("TAMIS_SITE", &site)
         .env("TAMIS_TESTDATA", &testdata))
+}
+
+/// Builds the command with the page in it, unoptimised and without what needs long to compile. Returns
+/// its path.
+fn explore(site: &Path) -> Result<PathBuf> {
+    let flags = ["--package", "tamis-cli", "--no-default-features", "--features", "explore"];
+    run(Command::new("cargo").args(["build", "--locked"]).args(flags).env("TAMIS_SITE", site))?;
+    let target = folder().parent().map_or_else(PathBuf::new, Path::to_path_buf);
+    Ok(fs::canonicalize(target.join("debug/tamis"))?)
 }
 
 /// Measures the npm package beside others under Node.

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import test from "node:test";
 import * as tamis from "tamis";
 import { Filter, kinds, peek, plan } from "tamis";
@@ -45,6 +45,11 @@ test("golden files answer as those who wrote them", () => {
         const bytes = readFileSync(new URL(file, folder));
         const filter = Filter.fromBytes(bytes);
         assert.deepEqual(Buffer.from(filter.toBytes()), bytes, file);
+        assert.equal(filter.seed, 0x74616d697320676f_6c64656e2066696cn);
+        const members = numbers(200).map((i) => `member ${i}`);
+        assert.equal(sum(filter.containsBatch(members)), 200, file);
+        const strangers = numbers(10_000).map((i) => `stranger ${i}`);
+        assert.ok(sum(filter.containsBatch(strangers)) < (file.includes("denying") ? 1500 : 200), file);
     }
 });
 
@@ -188,4 +193,26 @@ test("open reads files and blobs", async () => {
     assert.equal((await tamis.open(new Blob([bytes]))).length, 10);
     assert.equal((await tamis.open(new URL("golden/bloom-v1.tamis", TESTDATA))).kind, "bloom");
     await assert.rejects(tamis.open("/nowhere"));
+});
+
+test("the example of the documentation runs", async () => {
+    const page = readFileSync(new URL("node_modules/tamis/README.md", import.meta.url), "utf8");
+    const [, code] = /```js\n(.*?)```/s.exec(page);
+    const file = new URL("example.mjs", import.meta.url);
+    writeFileSync(file, code);
+    await import(file);
+});
+
+test("cells and steps show what the filter holds", () => {
+    for (const kind of ["bloom", "split_block_bloom", "cuckoo", "quotient", "tinyset", "binary_fuse", "ribbon", "broom"]) {
+        const filter = Filter.build(kind, texts(50), { fpr: 0.01 });
+        const tables = filter.cells();
+        assert.ok(tables[0].value.length > 0 && tables[0].value.length === tables[0].row.length, kind);
+        for (const key of [...texts(50), ...texts(500, 1000)]) {
+            const steps = filter.path(key);
+            assert.equal(steps[steps.length - 1].matches, filter.contains(key), kind);
+        }
+    }
+    assert.throws(() => Filter.build("bloom", texts(50_000)).cells(), tamis.InvalidInputError);
+    assert.throws(() => Filter.build("xor", texts(50)).cells(), tamis.InvalidInputError);
 });

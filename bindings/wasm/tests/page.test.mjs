@@ -1,6 +1,8 @@
 // The page in a real browser, used as a person would.
 
 import assert from "node:assert/strict";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
 import { createServer } from "node:http";
 import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -14,7 +16,7 @@ const TESTDATA = process.env.TAMIS_TESTDATA;
 const TYPES = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".wasm": "application/wasm", ".svg": "image/svg+xml" };
 const AXE = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
 const folder = mkdtempSync(join(tmpdir(), "tamis-page-"));
-let server, browser, address, context, page;
+let server, browser, home, address, context, page;
 let faults;
 
 before(async () => {
@@ -28,7 +30,7 @@ before(async () => {
         }
     });
     await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
-    address = `http://127.0.0.1:${server.address().port}/`;
+    home = `http://127.0.0.1:${server.address().port}/`;
     browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
 });
 
@@ -39,6 +41,7 @@ after(async () => {
 
 beforeEach(async () => {
     faults = [];
+    address = home;
     context = await browser.newContext({ acceptDownloads: true });
     page = await context.newPage();
     page.setDefaultTimeout(60_000);
@@ -254,8 +257,8 @@ test("accessible in light and dark, on a phone and on a wide screen", async () =
         for (const colorScheme of ["light", "dark"]) {
             await page.emulateMedia({ colorScheme });
             for (const part of ["choose", "try", "inside", "open", "evidence"]) {
-                await page.goto(`${address}#${part}`);
-                await page.reload();
+                await page.goto("about:blank");
+                await page.goto(`${address}#${part}`, { waitUntil: "networkidle" });
                 if (part === "choose") await waitForText("#answer", /bits per key/);
                 else await page.locator(`#${part}`).waitFor();
                 if (part === "inside") await page.click("[data-do=fill]");
@@ -270,6 +273,30 @@ test("accessible in light and dark, on a phone and on a wide screen", async () =
             }
         }
     }
+});
+
+test("explore: the command serves the page, and opens the named file in it", async () => {
+    const file = join(TESTDATA, "golden", "cuckoo-v1.tamis");
+    const command = spawn(process.env.TAMIS_COMMAND, ["explore", file], { stdio: ["ignore", "pipe", "inherit"] });
+    try {
+        const [line] = await once(command.stdout, "data");
+        address = new URL("/", String(line).trim()).href;
+        await page.goto(String(line).trim());
+        await waitForText("#opened-facts", /cuckoo/);
+        assert.equal(await text("#opened-name"), "cuckoo-v1.tamis");
+        await page.click("a[href='#choose']");
+        await waitForText("#answer", /bits per key/);
+        await page.click("a[href='#inside']");
+        await page.click("[data-do=fill]");
+        await waitForText("#story", /cells changed/);
+        const other = spawnSync(process.env.TAMIS_COMMAND, ["explore", "--port", new URL(address).port]);
+        assert.equal(other.status, 2);
+        assert.match(String(other.stderr), /in use/);
+    } finally {
+        command.kill("SIGINT");
+    }
+    const [, signal] = command.exitCode === null && command.signalCode === null ? await once(command, "exit") : [0, command.signalCode];
+    assert.equal(signal, "SIGINT");
 });
 
 test("the first paint comes within a second", async () => {

@@ -66,6 +66,8 @@ pub(crate) enum Command {
     Dict(Dict),
     Ksat(Ksat),
     Bench(Bench),
+    #[cfg(feature = "explore")]
+    Explore(Explore),
     /// Build, save, open and query every kind of filter, and print a summary
     Demo,
     Completions(Completions),
@@ -613,6 +615,20 @@ pub(crate) struct Verify {
     /// Print one JSON object per file
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Serve a page that chooses, tries and looks inside filters, and print its address
+///
+/// Only programs on this machine can reach it, and nothing leaves it. Ctrl-C ends it.
+#[cfg(feature = "explore")]
+#[derive(Args, Debug)]
+pub(crate) struct Explore {
+    /// A filter to open in the page
+    #[arg(value_name = "F")]
+    pub(crate) filter: Option<PathBuf>,
+    /// Port of 127.0.0.1 [default: any free one]
+    #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
+    pub(crate) port: u16,
 }
 
 /// List all kinds of filter with their capabilities, settings and bits per key

@@ -15,6 +15,7 @@
 //! | `hashing` | turns keys into hashes |
 //! | `entries` | reads lines of a key and a value |
 //! | `duplicates` | drops repeated keys, or says which one does not fit |
+//! | `serve` | a server of embedded files on this machine, for `tamis explore` |
 //! | `args` | the options and their help texts |
 //! | `commands` | one file per command |
 
@@ -30,6 +31,8 @@ mod memory;
 mod number;
 mod output;
 mod progress;
+#[cfg(any(test, feature = "explore"))]
+mod serve;
 mod signals;
 
 use std::process::ExitCode;
@@ -85,6 +88,8 @@ fn dispatch(command: &Command) -> anyhow::Result<bool> {
         Command::Dict(args) => dict::run(args),
         Command::Ksat(args) => ksat::run(args),
         Command::Bench(args) => bench::run(args).map(|()| true),
+        #[cfg(feature = "explore")]
+        Command::Explore(args) => explore::run(args).map(|()| true),
         Command::Demo => demo::run().map(|()| true),
         Command::Completions(args) => completions::run(args).map(|()| true),
         Command::Man(args) => man::run(args).map(|()| true),

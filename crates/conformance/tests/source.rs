@@ -88,6 +88,7 @@ fn modules_of_the_command_have_an_order() {
         "hashing",
         "entries",
         "duplicates",
+        "serve",
         "args",
         "commands",
     ];
