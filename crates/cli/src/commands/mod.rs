@@ -8,9 +8,9 @@ pub(crate) mod completions;
 pub(crate) mod count;
 pub(crate) mod demo;
 pub(crate) mod dict;
-pub(crate) mod export;
 #[cfg(feature = "explore")]
 pub(crate) mod explore;
+pub(crate) mod export;
 pub(crate) mod filters;
 pub(crate) mod get;
 pub(crate) mod import;
