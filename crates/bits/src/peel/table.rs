@@ -225,9 +225,9 @@ impl FuseTable {
         } else if self.inline.pair_shards {
             self.holds::<3, SHARDS, 2>(digest)
         } else if self.inline.packed {
-            self.holds_apart::<3, ONE, 0>(digest)
+            self.holds::<3, ONE, 0>(digest)
         } else if self.inline.packed_shards {
-            self.holds_apart::<3, SHARDS, 0>(digest)
+            self.holds::<3, SHARDS, 0>(digest)
         } else {
             self.contains_other(digest)
         }
