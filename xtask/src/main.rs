@@ -3,6 +3,7 @@
 mod foreign;
 mod format;
 mod mutants;
+mod peers;
 mod plot;
 mod python;
 mod redis;
@@ -25,6 +26,7 @@ cargo xtask TASK
   fuzz [SECONDS] every fuzz target, so long each (60)
   mutants [WORD]… plants known faults, or those that a word occurs in, and checks that the tests notice them
   peers [FLAGS]  our filters beside other crates', in one process; flags as `tamis bench`
+  peers --readme measures all pairs of the table in docs/performance.md and writes it: half an hour
   speed [--write]
                  counts the instructions of each operation under callgrind and compares them with
                  docs/instructions.csv, within 3 %; --write makes that table
@@ -59,14 +61,7 @@ fn main() -> Result<()> {
         "test" => test(rest),
         "soak" => soak(),
         "fuzz" => fuzz(rest.first().map_or(Ok(60), |seconds| seconds.parse())?),
-        "peers" => {
-            let flags = rest.iter().map(String::as_str);
-            cargo(
-                ["run", "--release", "--manifest-path", "lab/peers/Cargo.toml", "--"]
-                    .into_iter()
-                    .chain(flags),
-            )
-        }
+        "peers" => peers::peers(rest),
         "lab" => LAB.into_iter().try_for_each(|program| {
             cargo(["run", "--release", "--package", "tamis-lab", "--bin", program])
         }),

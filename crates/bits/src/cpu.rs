@@ -19,6 +19,8 @@ impl Feature {
     pub(crate) const AVX512_POPCNT: Self = Self(4);
     /// BMI1, BMI2 and POPCNT.
     pub(crate) const BMI2: Self = Self(8);
+    /// Those of [`Feature::AVX2`] and [`Feature::BMI2`].
+    pub(crate) const AVX2_BMI2: Self = Self(16);
 }
 
 /// Returns whether the machine has `feature`. Without the `std` feature it is taken to have none,
@@ -51,6 +53,7 @@ fn detect() -> u8 {
     let avx2 = is_x86_feature_detected!("avx2");
     let avx512f = is_x86_feature_detected!("avx512f");
     let popcnt = is_x86_feature_detected!("popcnt");
+    let bmi2 = popcnt && is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("bmi2");
     let features = [
         (Feature::AVX2, avx2),
         (Feature::AVX512_DQ, avx2 && avx512f && is_x86_feature_detected!("avx512dq")),
@@ -61,10 +64,8 @@ fn detect() -> u8 {
                 && is_x86_feature_detected!("avx512vl")
                 && is_x86_feature_detected!("avx512vpopcntdq"),
         ),
-        (
-            Feature::BMI2,
-            popcnt && is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("bmi2"),
-        ),
+        (Feature::BMI2, bmi2),
+        (Feature::AVX2_BMI2, avx2 && bmi2),
     ];
     let found = features.iter().filter(|(_, has)| *has).fold(0, |found, (bit, _)| found | bit.0);
     FOUND.store(found | DETECTED, Relaxed);
@@ -98,6 +99,7 @@ mod tests {
                     && is_x86_feature_detected!("bmi1")
                     && is_x86_feature_detected!("bmi2")
             );
+            assert_eq!(has(Feature::AVX2_BMI2), has(Feature::AVX2) && has(Feature::BMI2));
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Operations on arrays of words as sets of bits.
 
+use crate::range::scale;
+
 /// Returns the number of bits that are set.
 pub fn ones(words: &[u64]) -> u64 {
     words.iter().map(|word| u64::from(word.count_ones())).sum()
@@ -45,6 +47,67 @@ pub fn clear(words: &mut [u64], index: u64) {
     words[(index / 64) as usize] &= !(1 << (index % 64));
 }
 
+/// Bits, one of which a hash selects by [`scale`]. The size is checked once, not for every bit.
+#[derive(Clone, Copy, Debug)]
+pub struct ScaledBits<'a> {
+    words: &'a [u64],
+    len: u64,
+}
+
+impl<'a> ScaledBits<'a> {
+    /// Takes the first `len` bits of `words`.
+    ///
+    /// # Panics
+    /// Panics if `len` is 0 or if there are fewer bits.
+    #[inline(always)]
+    pub fn new(words: &'a [u64], len: u64) -> Self {
+        check_len(words, len);
+        Self { words, len }
+    }
+
+    /// Returns a word whose lowest bit is the bit that `hash` selects.
+    #[inline(always)]
+    pub fn get(self, hash: u64) -> u64 {
+        let index = scale(hash, self.len);
+        // SAFETY: `index` is less than `len`, and `new` has checked that there are so many bits.
+        let word = unsafe { self.words.get_unchecked((index / 64) as usize) };
+        word >> (index % 64)
+    }
+}
+
+/// The same, to set bits.
+#[derive(Debug)]
+pub struct ScaledBitsMut<'a> {
+    words: &'a mut [u64],
+    len: u64,
+}
+
+impl<'a> ScaledBitsMut<'a> {
+    /// Takes the first `len` bits of `words`.
+    ///
+    /// # Panics
+    /// Panics if `len` is 0 or if there are fewer bits.
+    #[inline(always)]
+    pub fn new(words: &'a mut [u64], len: u64) -> Self {
+        check_len(words, len);
+        Self { words, len }
+    }
+
+    /// Sets the bit that `hash` selects.
+    #[inline(always)]
+    pub fn set(&mut self, hash: u64) {
+        let index = scale(hash, self.len);
+        // SAFETY: `index` is less than `len`, and `new` has checked that there are so many bits.
+        let word = unsafe { self.words.get_unchecked_mut((index / 64) as usize) };
+        *word |= 1 << (index % 64);
+    }
+}
+
+#[inline(always)]
+fn check_len(words: &[u64], len: u64) {
+    assert!(len.wrapping_sub(1) < words.len() as u64 * 64, "there are fewer bits");
+}
+
 /// Returns whether every bit from `len` on is clear, as it is in a canonical array of `len` bits.
 pub fn ends_at(words: &[u64], len: u64) -> bool {
     let whole = (len / 64) as usize;
@@ -58,6 +121,7 @@ pub fn ends_at(words: &[u64], len: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::range::mix;
 
     #[test]
     fn bits_are_set_and_cleared() {
@@ -76,5 +140,29 @@ mod tests {
         assert_eq!(other, [1 | 1 << 63, 1, 4]);
         intersect(&mut other, &[0, 1, 4]);
         assert_eq!(other, [0, 1, 4]);
+    }
+
+    #[test]
+    fn scaled_bits_are_those_of_get_and_set() {
+        for len in [1, 63, 64, 65, 1000] {
+            let mut words = vec![0; 16];
+            let mut twin = words.clone();
+            for hash in (0..300).map(mix).chain([0, u64::MAX]) {
+                ScaledBitsMut::new(&mut words, len).set(hash);
+                set(&mut twin, scale(hash, len));
+            }
+            assert_eq!(words, twin);
+            let words: Vec<u64> = (0..16).map(mix).collect();
+            for hash in (0..300).map(mix).chain([0, u64::MAX]) {
+                let found = ScaledBits::new(&words, len).get(hash) & 1 == 1;
+                assert_eq!(found, get(&words, scale(hash, len)));
+            }
+        }
+        for len in [0, 129, u64::MAX] {
+            assert!(std::panic::catch_unwind(|| ScaledBits::new(&[0; 2], len)).is_err());
+            assert!(
+                std::panic::catch_unwind(|| drop(ScaledBitsMut::new(&mut [0; 2], len))).is_err()
+            );
+        }
     }
 }

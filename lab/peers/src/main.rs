@@ -4,6 +4,7 @@
 
 mod floors;
 mod growth;
+mod pairs;
 mod peers;
 mod shared;
 mod statics;
@@ -42,6 +43,10 @@ struct Cli {
     /// Print one JSON object per filter, with the peak memory of a build
     #[arg(long)]
     json: bool,
+    /// Print one line of tab-separated fields per filter of tamis and similar filter: bits per key of both,
+    /// and ratios of times
+    #[arg(long, conflicts_with = "json")]
+    pairs: bool,
     /// Print the peak memory of building this filter, in bytes
     #[arg(long, value_name = "FILTER", hide = true)]
     peak_of: Option<String>,
@@ -64,8 +69,9 @@ fn count(text: &str) -> Result<u64> {
 }
 
 fn main() -> ExitCode {
-    let Cli { filter: filters, keys, fpr, rounds, seed, json, peak_of } = Cli::parse();
-    match run(&Options { filters, keys, fpr, rounds, seed, json, dynamic: false, peak_of }) {
+    let Cli { filter: filters, keys, fpr, rounds, seed, json, pairs, peak_of } = Cli::parse();
+    let options = Options { filters, keys, fpr, rounds, seed, json, dynamic: false, peak_of };
+    match run(&options, pairs) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("peers: {error:#}");
@@ -74,7 +80,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(options: &Options) -> Result<()> {
+fn run(options: &Options, pairs: bool) -> Result<()> {
     keep_memory()?;
     let mut contenders = kinds(options)?;
     contenders.extend(growth::ours(options)?.into_iter().filter(|one| options.selects(one.name())));
@@ -95,14 +101,18 @@ fn run(options: &Options) -> Result<()> {
     if options.json {
         return Ok(());
     }
+    if pairs {
+        return pairs::print(options, &outcomes[..count], &outcomes);
+    }
     println!("{}\n", table(options, &outcomes));
     println!(
         "Ratio tamis / other; for times, the median over the rounds and the rounds that tamis won."
     );
     println!("A filter without batch lookups is compared by its single lookups.");
     println!("{}\n", ratios(&outcomes[..count], &outcomes));
-    let on_two =
-        |name, ratio| println!("{name}, building from hashes, 2 threads / 1 thread: {}", cell(ratio));
+    let on_two = |name, ratio| {
+        println!("{name}, building from hashes, 2 threads / 1 thread: {}", cell(ratio))
+    };
     if options.selects("split_block_bloom") {
         on_two("split_block_bloom", threads::<SplitBlockBloom>(options)?);
     }
@@ -171,6 +181,17 @@ fn rivals(kind: &str) -> &'static [&'static str] {
     }
 }
 
+/// Returns whether `ours` is compared with `other`.
+fn is_rival(ours: &Outcome, other: &Outcome) -> bool {
+    let rivals = rivals(ours.name.split(" from").next().unwrap_or_default());
+    other.name.split(' ').next().is_some_and(|word| rivals.contains(&word))
+}
+
+/// Returns the ratio of the times. Batches are compared with single lookups if `other` has none.
+fn against(ours: &Outcome, other: &Outcome, metric: Metric) -> Option<Ratio> {
+    ours.ratio(metric, other, metric).or_else(|| ours.ratio(metric, other, metric.unbatched()))
+}
+
 fn ratios(ours: &[Outcome], all: &[Outcome]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_BORDERS_ONLY);
@@ -186,16 +207,8 @@ fn ratios(ours: &[Outcome], all: &[Outcome]) -> Table {
         "miss, batch",
     ]);
     for ours in ours {
-        let rivals = rivals(ours.name.split(" from").next().unwrap_or_default());
-        let compared = |other: &&Outcome| {
-            let word = other.name.split(' ').next();
-            other.fpr.is_none() || word.is_some_and(|word| rivals.contains(&word))
-        };
-        for other in all.iter().filter(compared) {
-            let against = |metric: Metric| {
-                let same = ours.ratio(metric, other, metric);
-                cell(same.or_else(|| ours.ratio(metric, other, metric.unbatched())))
-            };
+        for other in all.iter().filter(|other| other.fpr.is_none() || is_rival(ours, other)) {
+            let against = |metric| cell(against(ours, other, metric));
             let bits = other.fpr.map(|_| ours.bytes as f64 / other.bytes as f64);
             let fpr = ours.fpr.zip(other.fpr).map(|(ours, other)| ours / other);
             let plain = |ratio: Option<f64>| {
@@ -234,7 +247,8 @@ fn threads<F: Build>(options: &Options) -> Result<Option<Ratio>> {
 /// qfilter.
 fn insertion(options: &Options, batch: usize) -> Result<Option<Ratio>> {
     let keys = Keys::members_only(options.keys, options.seed).members;
-    let shape: tamis::CountingQuotientShape = tamis::plan::solve(options.goal(), &Default::default())?;
+    let shape: tamis::CountingQuotientShape =
+        tamis::plan::solve(options.goal(), &Default::default())?;
     let (hasher, mut hashes) = (options.hasher(), Vec::new());
     let ours = || {
         let mut filter = CountingQuotient::new(shape.clone())?;

@@ -1,5 +1,4 @@
-//! Linear systems over GF(2) whose equations each touch 64 neighbouring unknowns, and dot products
-//! with their solutions.
+//! Linear systems over GF(2) whose equations each touch 64 neighbouring unknowns.
 //!
 //! ```text
 //! unknowns   0 1 2 3 …                                    a row: 64 coefficients from `start` on,
@@ -20,9 +19,8 @@
 //! block b = slots 64b … 64b+63:   │ bit 0 of each │ bit 1 of each │ … │ bit r-1 of each │   r words
 //! ```
 //!
-//! A window of 64 slots lies in one or two blocks. For widths up to 8 those are two neighbouring
-//! cache lines. A dot product takes two ANDs, a XOR and a parity for each bit, for eight bits at a
-//! time in a 512-bit register.
+//! A window of 64 slots lies in one or two blocks, which for widths up to 8 are two neighbouring cache
+//! lines. [`super::dot`] computes dot products with windows.
 
 use alloc::vec::Vec;
 
@@ -153,142 +151,9 @@ fn solve_avx512(rows: &[[u64; 2]], width: u32, free: impl Fn(usize) -> u64, out:
     solve(rows, width, free, out);
 }
 
-/// An equation to evaluate on a solution: the sum of the dot products of `WINDOWS` windows is `value`.
-#[derive(Clone, Copy, Debug)]
-pub struct Question<const WINDOWS: usize> {
-    /// The first slot of each window.
-    pub slots: [u64; WINDOWS],
-    /// The coefficients of each window, lowest first.
-    pub coefficients: [u64; WINDOWS],
-    /// The expected sum. Bits above the width of the unknowns are ignored.
-    pub value: u64,
-}
-
-impl<const WINDOWS: usize> Default for Question<WINDOWS> {
-    fn default() -> Self {
-        Self { slots: [0; WINDOWS], coefficients: [0; WINDOWS], value: 0 }
-    }
-}
-
-/// Returns the words of the one or two blocks that a window lies in, the index at which the second
-/// begins, and the coefficients for each. If the window is exactly one block, the second is the
-/// first again, with coefficients of 0.
-#[inline(always)]
-fn window(words: &[u64], width: usize, slot: u64, coefficients: u64) -> (&[u64], usize, [u64; 2]) {
-    let (block, shift) = (slot as usize / BAND, slot as usize % BAND);
-    let (first, second) = (block * width, if shift == 0 { 0 } else { width });
-    let low = coefficients << shift;
-    let high = coefficients >> 1 >> (BAND - 1 - shift);
-    (&words[first..first + second + width], second, [low, high])
-}
-
-/// Returns whether an equation holds for a solution of `width` bits.
-///
-/// # Panics
-/// Panics if a window reaches past the end.
-#[inline(always)]
-pub fn holds<const W: usize>(words: &[u64], width: u32, question: Question<W>) -> bool {
-    #[cfg(target_arch = "x86_64")]
-    if has(Feature::AVX512_POPCNT) {
-        let Question { slots, coefficients, value } = question;
-        // SAFETY: the machine has the instruction sets of the function, as tested above.
-        return unsafe { holds_avx512(words, width, slots, coefficients, value) };
-    }
-    holds_portable(words, width, &question)
-}
-
-/// Stops at the first bit that differs, which rejects most non-members early.
-#[inline(always)]
-fn holds_portable<const W: usize>(words: &[u64], width: u32, question: &Question<W>) -> bool {
-    let width = width as usize;
-    let windows: [_; W] =
-        core::array::from_fn(|i| window(words, width, question.slots[i], question.coefficients[i]));
-    (0..width).all(|column| {
-        let met = windows.iter().fold(0, |met, (blocks, second, [low, high])| {
-            met ^ blocks[column] & low ^ blocks[second + column] & high
-        });
-        u64::from(met.count_ones() & 1) == question.value >> column & 1
-    })
-}
-
-/// Takes its arguments in registers. That, one check of the bounds and the one-byte cache in
-/// [`crate::cpu`] reduced a query of a table in the cache from 12.6 to 9.8 ns.
-#[cfg(target_arch = "x86_64")]
-#[inline]
-#[target_feature(enable = "avx512f,avx512vpopcntdq")]
-fn holds_avx512<const W: usize>(
-    words: &[u64],
-    width: u32,
-    slots: [u64; W],
-    coefficients: [u64; W],
-    value: u64,
-) -> bool {
-    use core::arch::x86_64::{
-        _mm512_and_si512, _mm512_maskz_loadu_epi64, _mm512_popcnt_epi64, _mm512_set1_epi64,
-        _mm512_setzero_si512, _mm512_test_epi64_mask, _mm512_xor_si512,
-    };
-    let width = width as usize;
-    let windows: [_; W] = core::array::from_fn(|i| window(words, width, slots[i], coefficients[i]));
-    let one = _mm512_set1_epi64(1);
-    let agree = |column: usize| {
-        let columns = 0xffu8 >> TOGETHER.saturating_sub(width - column);
-        let mut met = _mm512_setzero_si512();
-        for (blocks, second, [low, high]) in windows {
-            // SAFETY: `column` is less than `width`, and each block has `width` words.
-            let first = unsafe { blocks.as_ptr().add(column) };
-            // SAFETY: as above, because the last block begins at `second`.
-            let second = unsafe { first.add(second) };
-            // SAFETY: loads only the words of `columns`, none of which lies past the block.
-            let first = unsafe { _mm512_maskz_loadu_epi64(columns, first.cast()) };
-            // SAFETY: as above.
-            let second = unsafe { _mm512_maskz_loadu_epi64(columns, second.cast()) };
-            let low = _mm512_and_si512(first, _mm512_set1_epi64(low.cast_signed()));
-            let high = _mm512_and_si512(second, _mm512_set1_epi64(high.cast_signed()));
-            met = _mm512_xor_si512(met, _mm512_xor_si512(low, high));
-        }
-        let product = _mm512_test_epi64_mask(_mm512_popcnt_epi64(met), one);
-        product == (value >> column) as u8 & columns
-    };
-    agree(0) && (width <= TOGETHER || (TOGETHER..width).step_by(TOGETHER).all(agree))
-}
-
-/// Sets `out[i]` to whether equation `i` holds, as [`holds`] does.
-///
-/// # Panics
-/// Panics if a window reaches past the end, or if `out` is shorter than `questions`.
-pub fn holds_batch<const W: usize>(
-    words: &[u64],
-    width: u32,
-    questions: &[Question<W>],
-    out: &mut [bool],
-) {
-    assert!(out.len() >= questions.len(), "`out` is shorter than `questions`");
-    #[cfg(target_arch = "x86_64")]
-    if has(Feature::AVX512_POPCNT) {
-        // SAFETY: the machine has the instruction sets of the function, as tested above.
-        return unsafe { holds_batch_avx512(words, width, questions, out) };
-    }
-    for (question, out) in questions.iter().zip(out) {
-        *out = holds_portable(words, width, question);
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512vpopcntdq")]
-fn holds_batch_avx512<const W: usize>(
-    words: &[u64],
-    width: u32,
-    questions: &[Question<W>],
-    out: &mut [bool],
-) {
-    for (question, out) in questions.iter().zip(out) {
-        let Question { slots, coefficients, value } = *question;
-        *out = holds_avx512(words, width, slots, coefficients, value);
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::dot::tests::product;
     use super::*;
     use crate::packed::mask;
     use crate::range::{mix, scale};
@@ -300,16 +165,6 @@ mod tests {
             let x = mix(i << 20 | seed);
             (scale(x, starts) as usize, mix(x) | 1, mix(x ^ 5))
         })
-    }
-
-    /// Computes the dot product by its definition.
-    fn product(words: &[u64], width: u32, start: usize, coefficients: u64) -> u64 {
-        let unknown = |slot: usize| {
-            (0..width as usize).fold(0, |value, j| {
-                value | (words[slot / BAND * width as usize + j] >> (slot % BAND) & 1) << j
-            })
-        };
-        (0..BAND).filter(|i| coefficients >> i & 1 == 1).fold(0, |sum, i| sum ^ unknown(start + i))
     }
 
     #[test]
@@ -367,52 +222,12 @@ mod tests {
         }
     }
 
-    /// Compares all versions with the definition, for windows at every slot of a block, the last too.
     #[test]
-    fn versions_agree() {
-        for width in 1..=64 {
-            let blocks = 5;
-            let words: Vec<u64> = (0..blocks * u64::from(width)).map(mix).collect();
-            versions_agree_on::<1>(&words, width);
-            versions_agree_on::<2>(&words, width);
-        }
+    fn both_versions_solve_alike() {
         let (rows, mut twin) = (Band::new(320).unwrap(), vec![0; 5 * 20]);
         let mut words = twin.clone();
         rows.solve(20, |slot| mix(slot as u64), &mut words);
         solve(&rows.rows, 20, |slot| mix(slot as u64), &mut twin);
         assert_eq!(words, twin);
-    }
-
-    fn versions_agree_on<const W: usize>(words: &[u64], width: u32) {
-        let starts = words.len() / width as usize * BAND - BAND + 1;
-        let questions: Vec<Question<W>> = (0..starts)
-            .map(|start| {
-                let slots = core::array::from_fn(|i| (start * (i * 6 + 1) % starts) as u64);
-                let coefficients = core::array::from_fn(|i| mix(start as u64 ^ 77 << i));
-                let value = (0..W).fold(0, |sum, i| {
-                    sum ^ product(words, width, slots[i] as usize, coefficients[i])
-                });
-                // Every other value is wrong in one bit.
-                let wrong = (start as u64 % 2) << (mix(start as u64) % u64::from(width));
-                Question { slots, coefficients, value: value ^ wrong }
-            })
-            .collect();
-        let mut out = vec![false; questions.len()];
-        holds_batch(words, width, &questions, &mut out);
-        for (i, question) in questions.iter().enumerate() {
-            assert_eq!(out[i], i % 2 == 0, "width {width}, {question:?}");
-            assert_eq!(holds(words, width, *question), out[i]);
-            assert_eq!(holds_portable(words, width, question), out[i]);
-        }
-    }
-
-    #[test]
-    fn a_window_past_the_end_panics() {
-        for slot in [65, 128, 1 << 40, u64::MAX] {
-            for slots in [[slot, 0], [0, slot]] {
-                let question = Question { slots, coefficients: [1; 2], value: 0 };
-                assert!(std::panic::catch_unwind(|| holds(&[0; 16], 8, question)).is_err());
-            }
-        }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! [`band`] solves systems whose equations each touch one window of 64 neighbouring unknowns.
 //! [`windows`] solves systems whose equations touch two windows anywhere. Both lay out solutions
-//! in the same way, and [`band::holds`] evaluates an equation on either.
+//! in the same way, and [`dot`] evaluates equations on either.
 
 pub mod band;
+pub mod dot;
 pub mod windows;

@@ -73,8 +73,6 @@ struct Inline {
     packed_shards: bool,
 }
 
-/// Bytes of a table that stays in the cache, where prefetching only takes time.
-const CACHED: usize = 1 << 19;
 /// The digests of a batch whose cells are prefetched before the first one is read.
 const BATCH: usize = 64;
 
@@ -227,9 +225,9 @@ impl FuseTable {
         } else if self.inline.pair_shards {
             self.holds::<3, SHARDS, 2>(digest)
         } else if self.inline.packed {
-            self.holds_apart::<3, ONE, 0>(digest)
+            self.holds::<3, ONE, 0>(digest)
         } else if self.inline.packed_shards {
-            self.holds_apart::<3, SHARDS, 0>(digest)
+            self.holds::<3, SHARDS, 0>(digest)
         } else {
             self.contains_other(digest)
         }
@@ -260,7 +258,8 @@ impl FuseTable {
         self.len > 0 && (holds || self.listed.binary_search(&digest).is_ok())
     }
 
-    /// Sets `out` to whether each digest may be a member.
+    /// Sets `out` to whether each digest may be a member. Prefetches the cells, also those of a table that
+    /// stays in the cache, where [`FuseTable::contains`] takes less time.
     ///
     /// # Panics
     /// Panics if `out` is shorter than `digests`.
@@ -280,12 +279,6 @@ impl FuseTable {
             true => self.corrected(holds, digest),
             false => holds,
         };
-        if size_of_val(&self.words[..]) <= CACHED {
-            for (out, digest) in out.iter_mut().zip(digests) {
-                *out = correct(self.holds::<K, LAYOUT, BYTES>(digest), digest);
-            }
-            return;
-        }
         let mut batch = [(0, [0; K]); BATCH];
         for out in out.chunks_mut(BATCH) {
             for ((kept, places), digest) in batch.iter_mut().zip(digests.by_ref().take(out.len())) {

@@ -277,6 +277,10 @@ impl Filter for AdaptiveQuotient {
         self.table.len()
     }
 
+    fn fits_cache(&self) -> bool {
+        self.table.fits_cache()
+    }
+
     fn contains_prefetching(&self, keys: &[KeyHash], out: &mut [bool]) {
         assert!(out.len() >= keys.len(), "`out` is shorter than `keys`");
         let mut mapped = [KeyHash { hi: 0, lo: 0 }; BATCH];
@@ -284,7 +288,7 @@ impl Filter for AdaptiveQuotient {
             for (mapped, key) in mapped.iter_mut().zip(keys) {
                 *mapped = self.map(*key).hash;
             }
-            self.table.contains_batch(&mapped[..keys.len()], out);
+            self.table.contains_prefetching(&mapped[..keys.len()], out);
             for (key, out) in keys.iter().zip(out).filter(|(_, out)| **out) {
                 *out = !self.is_dead(&self.map(*key)) || self.marks.contains(Self::key_mark(*key));
             }

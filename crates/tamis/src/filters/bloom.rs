@@ -21,7 +21,8 @@
 
 mod inspect;
 
-use tamis_bits::{prefetch, set};
+use tamis_bits::prefetch;
+use tamis_bits::set::{self, ScaledBits, ScaledBitsMut};
 use tamis_format::{Reader, Writer};
 
 use super::common::bit_array::{BitArray, BitShape, insert_at_limit};
@@ -243,10 +244,16 @@ impl Bloom {
 
     #[inline(always)]
     fn set(&mut self, key: KeyHash) {
-        let words = self.bits.words_mut();
-        let places = key.probes(self.shape.bits).take(self.shape.probes as usize);
-        places.for_each(|bit| set::set(words, bit));
+        let (bits, probes) = (self.shape.bits, self.shape.probes);
+        set_all(&mut ScaledBitsMut::new(self.bits.words_mut(), bits), probes, key);
     }
+}
+
+/// Sets the bits of a key.
+#[inline(always)]
+fn set_all(bits: &mut ScaledBitsMut<'_>, probes: u32, key: KeyHash) {
+    let mut places = key.probes(0);
+    (0..probes).for_each(|_| bits.set(places.next_hash()));
 }
 
 /// Returns whether all bits of a key are set. Tests the first alone and the others in pairs.
@@ -257,11 +264,8 @@ impl Bloom {
 /// end there, and a second read would cost them a cache miss.
 #[inline(always)]
 pub(super) fn all_set(words: &[u64], bits: u64, probes: u32, key: KeyHash) -> bool {
-    let mut places = key.probes(bits);
-    let mut next = || {
-        let place = places.next().unwrap_or(0);
-        words[(place / 64) as usize] >> (place % 64)
-    };
+    let (mut places, bits) = (key.probes(bits), ScaledBits::new(words, bits));
+    let mut next = || bits.get(places.next_hash());
     if next() & 1 == 0 {
         return false;
     }
@@ -360,7 +364,13 @@ impl Insert for Bloom {
     fn insert_batch(&mut self, keys: &[KeyHash]) -> Result<(), Full> {
         let counted = self.bits.count_insertions(keys.len());
         let (bits, probes) = (self.shape.bits, self.shape.probes as usize);
+        let near = self.fits_cache();
         let words = self.bits.words_mut();
+        if near {
+            let mut bits = ScaledBitsMut::new(words, bits);
+            keys[..counted].iter().for_each(|key| set_all(&mut bits, probes as u32, *key));
+            return insert_at_limit(self, &keys[counted..]).map_err(|full| full.after(counted));
+        }
         // Prefetches the lines of several keys before it sets their bits.
         let mut places = [0; 2 * MAX_PROBES as usize];
         for keys in keys[..counted].chunks(places.len() / probes) {

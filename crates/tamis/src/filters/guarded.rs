@@ -277,6 +277,10 @@ impl Filter for Guarded {
         self.first.len()
     }
 
+    fn fits_cache(&self) -> bool {
+        super::common::near(self.first.words().len() + self.second.table.len())
+    }
+
     fn contains_prefetching(&self, keys: &[KeyHash], out: &mut [bool]) {
         assert!(out.len() >= keys.len(), "`out` is shorter than `keys`");
         let mut passed = [0; BATCH];

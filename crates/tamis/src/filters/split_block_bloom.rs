@@ -22,8 +22,6 @@
 
 mod inspect;
 
-use alloc::vec;
-use alloc::vec::Vec;
 use core::convert::Infallible;
 
 use tamis_bits::simd::{self, BLOCK_WORDS, Isa};
@@ -45,10 +43,8 @@ use crate::source::{KeySource, read_all};
 use crate::traits::{Build, Filter, Insert, Merge, Persist, SetOps};
 
 const BLOCK_BYTES: u64 = 32;
-/// Memory that a build on several threads may take besides the filter.
-const SPARE_BYTES: u64 = 1 << 28;
-/// The number of keys that take longer to insert than a thread takes to start.
-const WORTH_A_THREAD: usize = 1 << 18;
+/// The number of keys that take much longer to insert than a thread takes to start.
+const WORTH_THREADS: usize = 1 << 16;
 /// Lanes of a block, and bits of a lane.
 const LANES: f64 = 8.0;
 const LANE_BITS: f64 = 32.0;
@@ -288,36 +284,39 @@ impl SplitBlockBloom {
         simd::insert(self.bits.words_mut(), block, x);
     }
 
-    /// Inserts a part of `keys` into each of `parts`, on a thread each. Together they have room for
-    /// all.
-    fn insert_on_threads(parts: &mut [Self], keys: &[KeyHash]) -> Result<(), Full> {
-        if parts.len() == 1 || keys.len() < WORTH_A_THREAD {
-            return parts[0].insert_batch(keys);
+    /// Does what [`Insert::insert_batch`] does. Each thread has a range of the blocks and inserts the keys
+    /// that belong there.
+    fn insert_on_threads(&mut self, threads: usize, keys: &[KeyHash]) -> Result<(), Full> {
+        if threads == 1 || keys.len() < WORTH_THREADS {
+            return self.insert_batch(keys);
         }
-        let share = keys.len().div_ceil(parts.len());
-        let shares = parts.iter_mut().zip(keys.chunks(share));
-        run_jobs(shares.len(), shares, |(), (part, keys)| part.insert_batch(keys))
-    }
-
-    /// Returns the union of filters that hold no more than the capacity together. Each thread unites one
-    /// range of the words.
-    fn union(mut parts: Vec<Self>) -> Self {
-        let mut whole = parts.swap_remove(0);
-        if parts.is_empty() {
-            return whole;
-        }
-        let share = whole.words().len().div_ceil(parts.len() + 1);
-        let ranges = whole.bits.words_mut().chunks_mut(share).enumerate();
-        let united = run_jobs(ranges.len(), ranges, |(), (index, range)| {
-            for part in &parts {
-                set::unite(range, &part.words()[index * share..]);
-            }
+        let (counted, rest) = keys.split_at(self.bits.count_insertions(keys.len()));
+        let blocks = self.shape.blocks;
+        let share = (blocks as usize).div_ceil(threads);
+        let ranges = self.bits.words_mut().chunks_mut(share * BLOCK_WORDS).enumerate();
+        let inserted = run_jobs(threads, ranges, |(), (index, words)| {
+            insert_in_range(words, index * share, blocks, counted);
             Ok::<_, Infallible>(())
         });
-        let Ok(()) = united;
-        let keys: u64 = parts.iter().map(Self::len).sum();
-        whole.bits.count_insertions(keys as usize);
-        whole
+        let Ok(()) = inserted;
+        insert_at_limit(self, rest).map_err(|full| full.after(counted.len()))
+    }
+}
+
+/// Inserts the keys whose blocks are in `words`, which begin with block `first` of `blocks`.
+fn insert_in_range(words: &mut [u64], first: usize, blocks: u64, keys: &[KeyHash]) {
+    const RUN: usize = 256;
+    let (place, range) = (place(blocks), words.len() / BLOCK_WORDS);
+    let mut here = [(0, 0); RUN];
+    for keys in keys.chunks(RUN) {
+        let mut count = 0;
+        for key in keys {
+            // No branch, because half of them would be mispredicted.
+            let (block, x) = place(key);
+            here[count] = (block.wrapping_sub(first), x);
+            count += usize::from(here[count].0 < range);
+        }
+        simd::insert_batch(Isa::best(), words, &here[..count], |place| *place);
     }
 }
 
@@ -349,33 +348,16 @@ impl Build for SplitBlockBloom {
         fit: impl FnOnce(u64) -> Result<SplitBlockBloomShape, Error>,
         keys: impl KeySource,
     ) -> Result<Self, Error> {
-        // Each thread sets bits in its own filter, and the union has the bits that one thread would
-        // have set. That takes memory, so a large filter is built on fewer threads.
-        let shape = fit(0)?;
-        let spare = (SPARE_BYTES / shape.figures().bytes) as usize;
-        let useful = shape.keys as usize / WORTH_A_THREAD;
-        let threads = options.thread_count().min(1 + spare).min(useful).max(1);
-        let mut parts = Vec::new();
-        for _ in 0..threads {
-            parts.push(Self::new(shape.clone())?);
-        }
-        let (mut counted, mut placed) = (0, 0);
+        let (mut filter, mut placed) = (Self::new(fit(0)?)?, 0);
+        let capacity = filter.shape.keys;
+        let threads = options.thread_count().min(filter.shape.blocks as usize);
         read_all(options, keys, |run| {
-            // Threads insert as many keys as are counted without reading the bits. One thread
-            // inserts the rest into the union, where they are new only if there were duplicates.
-            // The result is that of inserting the keys in order, on any number of threads.
-            let (first, rest) = run.split_at((shape.keys - counted).min(run.len() as u64) as usize);
-            counted += first.len() as u64;
-            let mut inserted = Self::insert_on_threads(&mut parts, first);
-            if !rest.is_empty() {
-                parts = vec![Self::union(core::mem::take(&mut parts))];
-                inserted = inserted.and_then(|()| parts[0].insert_batch(rest));
-            }
-            inserted.map_err(|_| Error::Capacity { capacity: shape.keys })?;
+            let inserted = filter.insert_on_threads(threads, run);
+            inserted.map_err(|_| Error::Capacity { capacity })?;
             placed += run.len() as u64;
             options.advance(placed, placed)
         })?;
-        Ok(Self::union(parts))
+        Ok(filter)
     }
 }
 

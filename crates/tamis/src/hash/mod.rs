@@ -67,14 +67,22 @@ pub struct Probes {
     places: u64,
 }
 
+impl Probes {
+    /// Returns the hash that chooses the next place, for a table that chooses it itself.
+    #[inline(always)]
+    pub(crate) fn next_hash(&mut self) -> u64 {
+        let hash = self.at;
+        self.at = self.at.wrapping_add(self.step).rotate_left(27);
+        hash
+    }
+}
+
 impl Iterator for Probes {
     type Item = u64;
 
     #[inline(always)]
     fn next(&mut self) -> Option<u64> {
-        let place = scale(self.at, self.places);
-        self.at = self.at.wrapping_add(self.step).rotate_left(27);
-        Some(place)
+        Some(scale(self.next_hash(), self.places))
     }
 }
 

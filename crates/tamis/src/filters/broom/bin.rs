@@ -25,8 +25,11 @@ mod inspect;
 
 use alloc::vec::Vec;
 
+use tamis_bits::lanes::word_at;
 use tamis_bits::packed::mask;
-use tamis_bits::select::Bits;
+use tamis_bits::select::{Bits, Portable};
+
+use super::fields::{get_bits, set_bits, shift_down, shift_up};
 
 /// Remainders up to this width are stored whole in the line.
 pub(super) const WHOLE: u32 = 12;
@@ -42,6 +45,22 @@ const OVERFLOW: u64 = 1 << 7;
 const EXTENSIONS: u32 = 8;
 /// Payload bits of an extension entry.
 pub(super) const CHUNK: u32 = 5;
+
+/// Bits that a window has at least.
+const WINDOW: u32 = 57;
+/// For each width of a remainder in the line, the lowest bit of each lane of a window.
+const ONES: [u64; 16] = {
+    let (mut all, mut width) = ([0; 16], 1);
+    while width < 16 {
+        let mut bit = 0;
+        while bit < 64 {
+            all[width] |= 1 << bit;
+            bit += width;
+        }
+        width += 1;
+    }
+    all
+};
 
 /// The fingerprint of a key in its bin: its bucket and the first `len` bits of its tail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -417,8 +436,51 @@ impl View<'_> {
     }
 
     /// Returns whether some fingerprint in the bin matches the address.
+    ///
+    /// All slots of the bucket are compared at once, also those of another one if the bucket is empty:
+    /// neither case has a branch that would be mispredicted.
     #[inline(always)]
     pub(super) fn contains(&self, bits: impl Bits, address: Address) -> bool {
+        let Layout { r, .. } = self.layout;
+        let near = self.layout.near();
+        if self.two() || near < r {
+            return self.contains_in_turn(bits, address);
+        }
+        let (index, ends) = (self.index().low, self.ends().low);
+        let start = bits.select(ends << 1 | 1, bits.rank(index, address.bucket)) % 64;
+        let len = (ends >> start).trailing_zeros() + 1;
+        if len * near > WINDOW {
+            return self.contains_rarely(address);
+        }
+        let ones = ONES[near as usize % ONES.len()];
+        let lanes = self.window(self.layout.first_slot() + start * near)
+            ^ ones.wrapping_mul(address.tail >> (64 - near));
+        // Marks lanes that are zero. The lowest mark is right, higher ones may be wrong.
+        let equal = lanes.wrapping_sub(ones) & !lanes & ones << (near - 1) & mask(len * near);
+        if (equal == 0) | (index >> address.bucket & 1 == 0) {
+            return false;
+        }
+        self.extensions() == 0 || self.contains_rarely(address)
+    }
+
+    /// Returns the bits of the line from `bit` on, [`WINDOW`] or up to the end.
+    #[inline(always)]
+    fn window(&self, bit: u32) -> u64 {
+        let byte = (bit / 8).min(self.layout.bits() / 8 - 8);
+        word_at(self.line, byte.into()) >> ((bit - byte * 8) % 64)
+    }
+
+    /// Does the same for many slots or extensions. Takes a copy, so that other lookups need not keep the
+    /// view in memory.
+    #[cold]
+    #[inline(never)]
+    fn contains_rarely(self, address: Address) -> bool {
+        self.contains_in_turn(Portable, address)
+    }
+
+    /// Does the same slot by slot, for any layout.
+    #[inline(always)]
+    fn contains_in_turn(&self, bits: impl Bits, address: Address) -> bool {
         let (start, end) = self.run(bits, address.bucket);
         let mut slot = start;
         while slot < end {
@@ -704,73 +766,4 @@ impl ViewMut<'_> {
         self.set_ends(Marks::of(self.layout.lines == 2, ends));
         self.set_extensions(entries);
     }
-}
-
-/// Returns the `width` bits from `bit` on, at most 64; for a width of 0 returns 0.
-#[inline(always)]
-pub(super) fn get_bits(words: &[u64], bit: u64, width: u32) -> u64 {
-    if width == 0 {
-        return 0;
-    }
-    let (word, shift) = ((bit / 64) as usize, (bit % 64) as u32);
-    let low = words[word] >> shift;
-    let value = if shift + width > 64 { low | words[word + 1] << (64 - shift) } else { low };
-    value & mask(width)
-}
-
-/// Sets the `width` bits from `bit` on to the low bits of `value`.
-#[inline(always)]
-pub(super) fn set_bits(words: &mut [u64], bit: u64, width: u32, value: u64) {
-    if width == 0 {
-        return;
-    }
-    let (word, shift) = ((bit / 64) as usize, (bit % 64) as u32);
-    let value = value & mask(width);
-    words[word] = words[word] & !(mask(width) << shift) | value << shift;
-    if shift + width > 64 {
-        let high = 64 - shift;
-        words[word + 1] = words[word + 1] & !(mask(width) >> high) | value >> high;
-    }
-}
-
-/// Moves the bits `from..to` up by `by` positions, fewer than 64.
-#[inline(always)]
-fn shift_up(words: &mut [u64], from: u64, to: u64, by: u32) {
-    if from >= to {
-        return;
-    }
-    let (low, high) = (from + u64::from(by), to + u64::from(by));
-    let (first, last) = ((low / 64) as usize, ((high - 1) / 64) as usize);
-    for word in (first..=last).rev() {
-        let below = if word > 0 { words[word - 1] >> (64 - by) } else { 0 };
-        let mut keep = 0;
-        if word == first {
-            keep |= mask((low % 64) as u32);
-        }
-        if word == last {
-            keep |= !mask(((high - 1) % 64) as u32 + 1);
-        }
-        words[word] = words[word] & keep | (words[word] << by | below) & !keep;
-    }
-}
-
-/// Moves the bits `from..to` down by `by` positions, fewer than 64, and clears the vacated bits.
-#[inline(always)]
-fn shift_down(words: &mut [u64], from: u64, to: u64, by: u32) {
-    let (low, high) = (from - u64::from(by), to.max(from) - u64::from(by));
-    if low < high {
-        let (first, last) = ((low / 64) as usize, ((high - 1) / 64) as usize);
-        for word in first..=last {
-            let above = words.get(word + 1).map_or(0, |next| next << (64 - by));
-            let mut keep = 0;
-            if word == first {
-                keep |= mask((low % 64) as u32);
-            }
-            if word == last {
-                keep |= !mask(((high - 1) % 64) as u32 + 1);
-            }
-            words[word] = words[word] & keep | (words[word] >> by | above) & !keep;
-        }
-    }
-    set_bits(words, high, by, 0);
 }

@@ -64,6 +64,7 @@
 //! remainders that match in their first 8 bits are compared.
 
 mod bin;
+mod fields;
 mod inspect;
 mod overflow;
 mod resize;

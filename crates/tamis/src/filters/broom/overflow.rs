@@ -19,7 +19,8 @@
 use tamis_bits::range::{mix, scale};
 use tamis_bits::{LINE_WORDS as WORDS, Words, packed};
 
-use super::bin::{Address, CHUNK, Fingerprint, Layout, TAIL, get_bits, set_bits};
+use super::bin::{Address, CHUNK, Fingerprint, Layout, TAIL};
+use super::fields::{get_bits, set_bits};
 use crate::error::{Error, Full};
 use crate::filters::common::usize_words;
 #[cfg(not(feature = "std"))]

@@ -185,9 +185,9 @@ impl Table {
 
     /// Returns whether the table contains the key.
     ///
-    /// With `EARLY`, the addresses under both epochs with salt 0, which most bins use, are computed
-    /// before the bin has been read. For single lookups, that makes a hit in a table of 10^7 keys
-    /// take a quarter less time.
+    /// With `EARLY`, the address under the function that the sweep has left to the bin, with salt 0, is
+    /// computed before the bin has been read. Few bins have another one, after a repair. For single
+    /// lookups, that makes a hit in a table of 10^7 keys take a quarter less time.
     #[inline(always)]
     pub(super) fn contains<const PLAIN: bool, const EARLY: bool>(
         &self,
@@ -195,12 +195,16 @@ impl Table {
         key: KeyHash,
     ) -> bool {
         let bin = self.bin(key);
-        let early = EARLY.then(|| [0, 1].map(|epoch| self.address_under(key.lo, (epoch, 0))));
+        let early = EARLY.then(|| {
+            let [epoch, cursor, _] = self.sweep;
+            let usual = ((epoch ^ u64::from(bin < cursor)) & 1, 0);
+            (usual, self.address_under(key.lo, usual))
+        });
         let view = self.view_in(self.layout::<PLAIN>(), bin);
-        let (epoch, salt) = function(view.line);
+        let function = function(view.line);
         let address = match early {
-            Some(early) if salt == 0 => early[epoch as usize],
-            _ => self.address_under(key.lo, (epoch, salt)),
+            Some((usual, address)) if function == usual => address,
+            _ => self.address_under(key.lo, function),
         };
         view.contains(bits, address)
             || view.may_overflow(address.bucket) && self.overflow.contains(bin, address)

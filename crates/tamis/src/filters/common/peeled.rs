@@ -44,8 +44,6 @@ pub(in crate::filters) const LAYOUT: u64 = 2;
 pub(in crate::filters) const MAX_SHARD_BITS: u32 = 32;
 /// Keys of a batch whose cells are prefetched before the first one is read.
 const BATCH: usize = 64;
-/// Bytes of a table that stays in the cache, where prefetching only takes time.
-const CACHED: usize = 1 << 19;
 /// Records that are looked up between two checks: a few milliseconds.
 const CHECKED: usize = 1 << 16;
 
@@ -623,12 +621,6 @@ impl Table {
         out: &mut [bool],
     ) {
         let words = &self.sections.words;
-        if size_of_val(&words[..]) <= CACHED {
-            for (out, digest) in out.iter_mut().zip(digests) {
-                *out = self.contains(digest);
-            }
-            return;
-        }
         let nothing = Probe { from: 0, cells: [0; 3], fp: 0 };
         let mut batch = [(0, nothing); BATCH];
         for out in out.chunks_mut(BATCH) {

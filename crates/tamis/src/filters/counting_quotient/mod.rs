@@ -52,7 +52,7 @@ use tamis_format::{Name, Reader, Writer};
 
 use self::table::{BLOCK, Layout, Table, TableBuilder, with_layout};
 use super::common::sort::{CHECKED, collect_sorted};
-use super::common::{check_same, sum_of_keys};
+use super::common::{check_same, near, sum_of_keys};
 use crate::error::{Error, Full};
 use crate::hash::KeyHash;
 use crate::limits::MAX_KEYS;
@@ -351,18 +351,19 @@ fn add_counts(
     })
 }
 
-struct Contains<'a>(&'a CountingQuotient, KeyHash);
+/// Has a fingerprint and not the hash, because two words are passed in registers. `NEAR` tells that the
+/// table fits the cache.
+struct Contains<'a, const NEAR: bool>(&'a CountingQuotient, u64);
 
-impl Task for Contains<'_> {
+impl<const NEAR: bool> Task for Contains<'_, NEAR> {
     type Output = bool;
 
     #[inline(always)]
     fn work(self, bits: impl Bits) -> bool {
-        let (quotient, remainder) = self.0.shape.split(self.1);
-        let table = &self.0.table;
+        let Self(CountingQuotient { table, .. }, fingerprint) = self;
         with_layout!(table, layout => {
-            table.prefetch_run(layout, quotient);
-            table.contains(bits, layout, quotient, remainder)
+            let (quotient, remainder) = layout.split(fingerprint);
+            table.contains::<NEAR>(bits, layout, quotient, remainder)
         })
     }
 }
@@ -402,7 +403,7 @@ impl Task for ContainsBatch<'_> {
                 let places = next;
                 next = split_batch(shape, table, keys.get((chunk + 1) * LANES..).unwrap_or(&[]));
                 for ((quotient, remainder), out) in places.into_iter().zip(out) {
-                    *out = table.contains(bits, layout, quotient, remainder);
+                    *out = table.contains::<true>(bits, layout, quotient, remainder);
                 }
             }
         });
@@ -484,7 +485,12 @@ impl Task for RemoveOne<'_> {
 impl Filter for CountingQuotient {
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
-        run(Contains(self, key))
+        let fingerprint = self.shape.fingerprint(key);
+        if near(self.table.words().len()) {
+            run(Contains::<true>(self, fingerprint))
+        } else {
+            run(Contains::<false>(self, fingerprint))
+        }
     }
 
     /// Returns the insertions less the removals.

@@ -76,6 +76,12 @@ impl Layout {
         Self { width, block_bytes: HEAD / 8 + 8 * width as u64, lanes, ones }
     }
 
+    /// Returns the quotient and the remainder of a fingerprint.
+    #[inline(always)]
+    pub(super) fn split(&self, fingerprint: u64) -> (u64, u64) {
+        (fingerprint >> self.width, fingerprint & packed::mask(self.width))
+    }
+
     /// Returns the first bit of the block of a slot.
     #[inline(always)]
     fn bit(&self, slot: u64) -> u64 {
@@ -183,12 +189,6 @@ impl Table {
         let word = (quotient / BLOCK * self.layout.block_bytes / 8) as usize;
         prefetch(&self.words, word);
         prefetch(&self.words, word + tamis_bits::LINE_WORDS);
-    }
-
-    /// Prefetches the slots shortly after the quotient's own, where its run usually is.
-    #[inline(always)]
-    pub(super) fn prefetch_run(&self, layout: Layout, quotient: u64) {
-        prefetch(&self.words, (layout.slot_bit(quotient) / 64) as usize + 1);
     }
 
     #[inline(always)]
@@ -320,11 +320,11 @@ impl Table {
 
     /// Returns whether a remainder is in the run of its quotient.
     ///
-    /// At full load 39 % of non-members have a quotient without a run. A branch on that would wait
-    /// for memory and be mispredicted that often. So this compares the slots in either case, while
-    /// the next lookups start.
+    /// At full load 39 % of non-members have a quotient without a run. A branch on that is mispredicted
+    /// that often. With `NEAR` this compares the slots in either case, while the next lookups start.
+    /// Otherwise the line that is not read is worth more than the mispredicted branch.
     #[inline(always)]
-    pub(super) fn contains(
+    pub(super) fn contains<const NEAR: bool>(
         &self,
         bits: impl Bits,
         layout: Layout,
@@ -334,6 +334,9 @@ impl Table {
         let (mut block, at) = (quotient / BLOCK, (quotient % BLOCK) as u32);
         let Head { offset, occupied, mut ends } = self.head(layout, block);
         let is_occupied = occupied >> at & 1 == 1;
+        if !NEAR && !is_occupied {
+            return false;
+        }
         let before = bits.rank(occupied, at);
         let mut start = bits.select(run_starts(offset, ends), before).max(at);
         if (start >= 64) | (offset >= 64) {

@@ -222,7 +222,11 @@ macro_rules! by_width {
     ($self:ident.$method:ident($($argument:expr),*)) => {
         match $self.shape.width {
             8 => $self.$method::<8>($($argument),*),
+            9 => $self.$method::<9>($($argument),*),
+            10 => $self.$method::<10>($($argument),*),
+            11 => $self.$method::<11>($($argument),*),
             12 => $self.$method::<12>($($argument),*),
+            13 => $self.$method::<13>($($argument),*),
             16 => $self.$method::<16>($($argument),*),
             _ => $self.$method::<0>($($argument),*),
         }

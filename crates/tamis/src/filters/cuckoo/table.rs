@@ -95,10 +95,10 @@ impl Table {
         bucket * SLOTS * u64::from(self.width::<F>())
     }
 
-    /// Returns the bucket as a word, if a word holds it.
+    /// Returns the bucket as a word, if a word holds it. A bucket of an even width begins at a byte.
     #[inline(always)]
     fn window<const F: u32>(&self, bucket: u64) -> u64 {
-        if F > 0 {
+        if F > 0 && F % 2 == 0 {
             return lanes::word_at(&self.words, bucket * (SLOTS * u64::from(F) / 8));
         }
         lanes::window(&self.words, self.bit::<F>(bucket))

@@ -3,10 +3,13 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use tamis_bits::gf2::band::{self, Band, Question, Row};
+use tamis_bits::gf2::band::{Band, Row};
+use tamis_bits::gf2::dot::{self, View};
 use tamis_bits::{Words, packed, range};
 
-use super::{BLOCK, BUCKET, CUT, CUT_BITS, Form, Layer, Ribbon, RibbonShape, SEEDS, remix, row};
+use super::{
+    BLOCK, BUCKET, CUT, CUT_BITS, Form, Layer, Ribbon, RibbonShape, SEEDS, equation_at, remix, row,
+};
 use crate::error::Error;
 use crate::filters::common::usize_words;
 use crate::gather::{Gathered, Gathering, Record};
@@ -101,7 +104,7 @@ impl SolveParts for Ribbon {
         // The last layer is one shard, or homogeneous.
         let Shard { seed, left, .. } = shards.swap_remove(0);
         let overflow = Words::copy_of(&left)?;
-        Ok(Self { shape, len, seed, table, cuts, overflow })
+        Ok(Self::from_parts(shape, len, seed, [table, cuts, overflow]))
     }
 
     fn encode_shard(_: &RibbonShape, shard: Shard) -> Vec<u64> {
@@ -134,25 +137,28 @@ pub(super) fn fill(
 ) -> Result<Shard, Error> {
     let mut band = Band::new(layer.slots as usize)?;
     let mut cuts = Vec::with_capacity((layer.slots / BUCKET) as usize);
-    let (mut kept, mut left) = (Vec::new(), Vec::new());
-    // The slots taken by rows of this bucket, each with the start of its key in the bucket.
-    let mut taken = Vec::new();
-    let mut rest = records;
+    let mut left = Vec::new();
+    // The rows of this bucket, and the slots they took, each with the start of its key in the bucket.
+    let (mut rows, mut taken) = (Vec::new(), Vec::new());
+    let (mut rest, fp_mask) = (records, shape.fp_mask());
     for bucket in 0..layer.slots / BUCKET {
         let first = bucket * BUCKET;
-        let start = |record: &Record<1>| layer.start_in_shard(record[0]);
-        let len = rest.iter().take_while(|record| start(record) < first + BUCKET).count();
-        let (here, more) = rest.split_at(len);
-        rest = more;
+        rows.clear();
+        for [digest] in rest {
+            let start = layer.start_in_shard(*digest) - first;
+            if start >= BUCKET {
+                break;
+            }
+            rows.push((start, row(*digest, fp_mask)));
+        }
         taken.clear();
         let mut cut = 0;
-        for record in here.iter().rev() {
-            let start = start(record) - first;
-            match insert(&mut band, shape, layer, record[0]) {
-                Row::Placed(slot) => taken.push((start, slot)),
+        for (start, (coefficients, fp)) in rows.iter().rev() {
+            match band.insert((first + start) as usize, *coefficients, *fp) {
+                Row::Placed(slot) => taken.push((*start, slot)),
                 Row::Implied => {}
                 Row::Clash => {
-                    cut = CUT.iter().position(|cut| *cut > start).expect("the last cut is the end");
+                    cut = CUT.iter().position(|cut| cut > start).expect("the last cut is the end");
                     while let Some((_, slot)) = taken.pop_if(|(start, _)| *start < CUT[cut]) {
                         band.remove(slot);
                     }
@@ -160,14 +166,14 @@ pub(super) fn fill(
                 }
             }
         }
-        let (before, after) =
-            here.split_at(here.partition_point(|record| start(record) < first + CUT[cut]));
-        left.extend_from_slice(before.as_flattened());
-        kept.extend_from_slice(after);
+        let (here, more) = rest.split_at(rows.len());
+        let bumped = rows.partition_point(|(start, _)| *start < CUT[cut]);
+        left.extend_from_slice(here[..bumped].as_flattened());
+        rest = more;
         cuts.push(cut as u8);
     }
     band.solve(shape.width, |_| 0, part);
-    assert_solved(shape, layer, &kept, part);
+    debug_assert!(are_solved(shape, layer, records, &cuts, part), "the solution violates a row");
     Ok(Shard { seed: 0, cuts, left })
 }
 
@@ -226,24 +232,32 @@ fn solve_homogeneous(
     }
     let first = shard * layer.slots;
     band.solve(shape.width, |slot| range::mix(!(first + slot as u64)), part);
-    assert_solved(shape, layer, records, part);
+    debug_assert!(are_solved(shape, layer, records, &[], part), "the solution violates a row");
     Ok(Shard::default())
 }
 
 fn insert(band: &mut Band, shape: &RibbonShape, layer: &Layer, digest: u64) -> Row {
-    let (coefficients, fp) = row(digest, shape);
+    let (coefficients, fp) = row(digest, shape.fp_mask());
     band.insert(layer.start_in_shard(digest) as usize, coefficients, fp)
 }
 
 /// Returns whether a shard satisfies the equation of a digest.
 fn holds(shape: &RibbonShape, layer: &Layer, digest: u64, part: &[u64]) -> bool {
-    let (coefficients, value) = row(digest, shape);
-    let slots = [layer.start_in_shard(digest)];
-    band::holds(part, shape.width, Question { slots, coefficients: [coefficients], value })
+    let equation = equation_at(layer.start_in_shard(digest), digest, shape.fp_mask());
+    dot::holds(View::new(part, shape.width), equation)
 }
 
-/// Looks up every placed record of a shard, so that no bug can cause a false negative.
-fn assert_solved(shape: &RibbonShape, layer: &Layer, records: &[Record<1>], part: &[u64]) {
-    let solved = records.iter().all(|[digest]| holds(shape, layer, *digest, part));
-    assert!(solved, "the solution violates a row");
+/// Returns whether a shard satisfies the equations of all records that are not bumped.
+fn are_solved(
+    shape: &RibbonShape,
+    layer: &Layer,
+    records: &[Record<1>],
+    cuts: &[u8],
+    part: &[u64],
+) -> bool {
+    records.iter().all(|[digest]| {
+        let start = layer.start_in_shard(*digest);
+        let cut = cuts.get((start / BUCKET) as usize).map_or(0, |cut| CUT[usize::from(*cut)]);
+        start % BUCKET < cut || holds(shape, layer, *digest, part)
+    })
 }

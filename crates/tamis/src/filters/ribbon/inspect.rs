@@ -24,7 +24,8 @@ impl Inspect for Ribbon {
     }
 
     fn path(&self, key: KeyHash) -> Vec<Step> {
-        let equation = self.equation(key.hi);
+        let equation = self.first_equation(key.hi);
+        let equation = equation.unwrap_or_else(|| self.later_equation(key.hi));
         let ones = (0..BLOCK).filter(|i| equation.coefficients[0] >> i & 1 == 1);
         let cells: Vec<u64> = ones.map(|i| equation.slots[0] + i).collect();
         vec![Step::new("the XOR of the key's slots", cells, equation.value, self.contains(key))]

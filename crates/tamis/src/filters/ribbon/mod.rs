@@ -51,7 +51,8 @@ mod inspect;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use tamis_bits::gf2::band::{self, BAND, Question};
+use tamis_bits::gf2::band::BAND;
+use tamis_bits::gf2::dot::{self, Dot, Question, Solution, Task};
 use tamis_bits::{LINE_WORDS, Words, lines, packed, prefetch, range};
 use tamis_format::{Name, Reader, Writer};
 
@@ -72,6 +73,9 @@ const TABLE: Name = Name::new("table");
 const CUTS: Name = Name::new("cuts");
 const OVERFLOW: Name = Name::new("overflow");
 
+/// The version of the layout: how a digest selects its slots and its fingerprint. Files of layout 1 have
+/// no such field and are refused.
+const LAYOUT: u64 = 2;
 /// Slots of a block.
 const BLOCK: u64 = BAND as u64;
 /// Slots of a bucket.
@@ -118,17 +122,29 @@ impl Layer {
         self.slots << self.bits
     }
 
+    /// Returns the starts of windows in all shards.
+    fn places(&self) -> u64 {
+        (self.slots - (BLOCK - 1)) << self.bits
+    }
+
     /// Returns the slot at which a digest's window starts. It does not decrease as the digest grows.
     #[inline(always)]
     fn start(&self, digest: u64) -> u64 {
-        let shard = digest >> 1 >> (63 - self.bits);
-        shard * self.slots + self.start_in_shard(digest)
+        start(self.places(), self.bits, digest)
     }
 
     #[inline(always)]
     fn start_in_shard(&self, digest: u64) -> u64 {
         range::scale(digest << self.bits, self.slots - (BLOCK - 1))
     }
+}
+
+/// Returns the slot at which a digest's window starts in a layer of `2^bits` shards with `places` starts
+/// in all. The last 63 slots of a shard are no starts.
+#[inline(always)]
+fn start(places: u64, bits: u32, digest: u64) -> u64 {
+    let shard = digest >> 1 >> (63 - bits);
+    range::scale(digest, places) + shard * (BLOCK - 1)
 }
 
 /// The shape: layers of slots, all but the last with cuts.
@@ -195,6 +211,11 @@ impl RibbonShape {
     /// Returns the form.
     pub fn form(&self) -> Form {
         self.form
+    }
+
+    /// Returns the bits of a fingerprint: none if all of them are 0.
+    fn fp_mask(&self) -> u64 {
+        if self.form == Form::Bumped { packed::mask(self.width) } else { 0 }
     }
 
     fn last(&self) -> &Layer {
@@ -311,10 +332,16 @@ pub struct Ribbon {
     len: u64,
     /// The seed number of the last layer.
     seed: u64,
-    table: Words,
+    table: Solution,
     cuts: Words,
     /// Digests that the last layer could not place, as mixed for that layer.
     overflow: Words,
+    /// Whether the slots alone decide: there are members, and none is listed.
+    is_plain: bool,
+    /// The starts of windows in the first layer.
+    places: u64,
+    /// See [`RibbonShape::fp_mask`].
+    fp_mask: u64,
 }
 
 /// Returns the digest for the next layer, or for the last layer with another seed. Keys that were close
@@ -326,27 +353,50 @@ fn remix(digest: u64, seed: u64) -> u64 {
 
 /// Returns a digest's coefficients, the first of which is 1, and its fingerprint.
 #[inline(always)]
-fn row(digest: u64, shape: &RibbonShape) -> (u64, u64) {
-    let x = range::mix(digest ^ 0x9e37_79b9_7f4a_7c15);
-    let fp = match shape.form {
-        Form::Bumped => x.wrapping_mul(0xd6e8_feb8_6659_fd93) >> (64 - shape.width),
-        Form::Homogeneous => 0,
-    };
-    (x | 1, fp)
+fn row(digest: u64, fp_mask: u64) -> (u64, u64) {
+    let product = u128::from(digest) * 0x9e37_79b9_7f4a_7c15;
+    let (high, low) = ((product >> 64) as u64, product as u64);
+    (low ^ high | 1, high & fp_mask)
 }
 
 impl Ribbon {
-    /// Returns the equation of a digest, in the first layer from which it is not bumped.
+    fn from_parts(
+        shape: RibbonShape,
+        len: u64,
+        seed: u64,
+        [table, cuts, overflow]: [Words; 3],
+    ) -> Self {
+        let is_plain = len > 0 && overflow.is_empty();
+        let places = shape.layers[0].places();
+        let fp_mask = shape.fp_mask();
+        let table = Solution::new(table, shape.width);
+        Self { shape, len, seed, table, cuts, overflow, is_plain, places, fp_mask }
+    }
+
+    /// Returns whether a digest whose window starts at `slot` is bumped from its layer.
     #[inline(always)]
-    fn equation(&self, mut digest: u64) -> Question<1> {
-        let shape = &self.shape;
-        let mut first = 0;
-        for layer in &shape.layers[..shape.last] {
+    fn is_bumped(&self, slot: u64) -> bool {
+        let cut = self.cuts[(slot / (BUCKET * 32)) as usize] >> (slot / BUCKET % 32 * 2);
+        slot % BUCKET < CUT[(cut % 4) as usize]
+    }
+
+    /// Returns the equation of a digest in the first layer, if there are several and it is not bumped
+    /// from the first.
+    #[inline(always)]
+    fn first_equation(&self, digest: u64) -> Option<Question<1>> {
+        let slot = start(self.places, self.shape.layers[0].bits, digest);
+        let here = self.shape.last > 0 && !self.is_bumped(slot);
+        here.then(|| equation_at(slot, digest, self.fp_mask))
+    }
+
+    /// Returns the equation of any other digest.
+    #[inline(never)]
+    fn later_equation(&self, mut digest: u64) -> Question<1> {
+        let (shape, mut first) = (&self.shape, 0);
+        for (number, layer) in shape.layers[..shape.last].iter().enumerate() {
             let slot = first + layer.start(digest);
-            let cut = packed::get(&self.cuts, CUT_BITS, slot / BUCKET);
-            if slot % BUCKET >= CUT[cut as usize] {
-                let (coefficients, value) = row(digest, shape);
-                return Question { slots: [slot], coefficients: [coefficients], value };
+            if number > 0 && !self.is_bumped(slot) {
+                return equation_at(slot, digest, self.fp_mask);
             }
             digest = remix(digest, 0);
             first += layer.all_slots();
@@ -354,9 +404,14 @@ impl Ribbon {
         if shape.form == Form::Bumped {
             digest = remix(digest, self.seed);
         }
-        let (coefficients, value) = row(digest, shape);
-        let slot = first + shape.last().start(digest);
-        Question { slots: [slot], coefficients: [coefficients], value }
+        equation_at(first + shape.last().start(digest), digest, self.fp_mask)
+    }
+
+    /// Returns whether the equation of any other digest holds. In a function of its own, so that the
+    /// usual case need not save registers.
+    #[inline(never)]
+    fn contains_later(&self, digest: u64) -> bool {
+        dot::holds(self.table.view(), self.later_equation(digest))
     }
 
     /// Returns the equations of the first keys, and prefetches their slots.
@@ -365,7 +420,7 @@ impl Ribbon {
         let mut equations = [Question::default(); BATCH];
         let width = self.shape.width as usize;
         for (equation, key) in equations.iter_mut().zip(keys) {
-            *equation = self.equation(key.hi);
+            *equation = self.first_equation(key.hi).unwrap_or_else(|| self.later_equation(key.hi));
             let block = (equation.slots[0] / BLOCK) as usize * width;
             // Prefetches what the first 8 bits need, because few non-members get further. Prefetching
             // all of a width of 16 makes members a quarter faster and non-members a third slower.
@@ -376,23 +431,41 @@ impl Ribbon {
         equations
     }
 
-    /// Returns whether the key is listed because it fitted nowhere.
+    /// Corrects the result of the slots for filters that are empty or have listed digests.
     #[cold]
-    fn is_listed(&self, key: KeyHash) -> bool {
+    fn contains_listed(&self, found: bool, key: KeyHash) -> bool {
         let digest = (0..self.shape.last).fold(key.hi, |digest, _| remix(digest, 0));
-        self.overflow.binary_search(&digest).is_ok()
+        self.len > 0 && (found || self.overflow.binary_search(&digest).is_ok())
+    }
+}
+
+/// Returns the equation of a digest whose window starts at `slot`.
+#[inline(always)]
+fn equation_at(slot: u64, digest: u64, fp_mask: u64) -> Question<1> {
+    let (coefficients, value) = row(digest, fp_mask);
+    Question { slots: [slot], coefficients: [coefficients], value }
+}
+
+struct ContainsOne<'a>(&'a Ribbon, u64);
+
+impl Task for ContainsOne<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn work(self, dot: impl Dot) -> bool {
+        let Self(filter, digest) = self;
+        match filter.first_equation(digest) {
+            Some(equation) => dot.holds(filter.table.view(), equation),
+            None => filter.contains_later(digest),
+        }
     }
 }
 
 impl Filter for Ribbon {
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
-        if self.len == 0 {
-            return false;
-        }
-        let equation = self.equation(key.hi);
-        band::holds(&self.table, self.shape.width, equation)
-            || !self.overflow.is_empty() && self.is_listed(key)
+        let found = dot::run(ContainsOne(self, key.hi));
+        if self.is_plain { found } else { self.contains_listed(found, key) }
     }
 
     /// Returns the number of distinct digests.
@@ -409,18 +482,15 @@ impl Filter for Ribbon {
     fn contains_prefetching(&self, keys: &[KeyHash], out: &mut [bool]) {
         assert!(out.len() >= keys.len(), "`out` is shorter than `keys`");
         let out = &mut out[..keys.len()];
-        if self.len == 0 {
-            return out.fill(false);
-        }
         let mut equations = self.equations(keys);
         for (i, out) in out.chunks_mut(BATCH).enumerate() {
             let next = self.equations(keys.get((i + 1) * BATCH..).unwrap_or(&[]));
             let now = core::mem::replace(&mut equations, next);
-            band::holds_batch(&self.table, self.shape.width, &now[..out.len()], out);
+            dot::holds_batch(self.table.view(), &now[..out.len()], out);
         }
-        if !self.overflow.is_empty() {
+        if !self.is_plain {
             for (key, out) in keys.iter().zip(out) {
-                *out = *out || self.is_listed(*key);
+                *out = self.contains_listed(*out, *key);
             }
         }
     }
@@ -451,7 +521,8 @@ impl Persist for Ribbon {
         let form = if shape.form == Form::Bumped { 1 } else { 2 };
         let listed = self.overflow.len() as u64;
         let layers = shape.last as u64 + 1;
-        let mut fields = vec![shape.width.into(), form, shape.keys, self.seed, listed, layers];
+        let mut fields =
+            vec![LAYOUT, shape.width.into(), form, shape.keys, self.seed, listed, layers];
         for layer in &shape.layers[..=shape.last] {
             fields.extend([layer.bits.into(), layer.slots / BLOCK]);
         }
@@ -464,6 +535,7 @@ impl Persist for Ribbon {
     fn read(from: &mut Reader) -> Result<Self, Error> {
         let len = from.header().keys;
         let mut fields = from.shape()?;
+        fields.next(LAYOUT..=LAYOUT, "layout of the slots")?;
         let width = fields.next(1..=32, "bits per slot")? as u32;
         let form = match fields.next(1..=2, "form")? {
             1 => Form::Bumped,
@@ -492,7 +564,7 @@ impl Persist for Ribbon {
         let table = from.words(TABLE, shape.words())?;
         let cuts = from.words(CUTS, shape.cut_words())?;
         let overflow = from.words(OVERFLOW, listed)?;
-        Ok(Self { shape, len, seed, table, cuts, overflow })
+        Ok(Self::from_parts(shape, len, seed, [table, cuts, overflow]))
     }
 
     fn validate(&self) -> Result<(), Error> {

@@ -92,8 +92,6 @@ const SAMPLE: u64 = 1 << 20;
 const CHECKED: u64 = 1 << 14;
 /// Keys of a batch whose entries are prefetched before the first one is read.
 const BATCH: usize = 32;
-/// Bytes of a table that stays in the cache, where prefetching only takes time.
-const CACHED: usize = 1 << 19;
 
 /// How the clauses of a key are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -395,12 +393,15 @@ impl Filter for Sat {
         self.len
     }
 
+    fn fits_cache(&self) -> bool {
+        super::common::near(self.table.len())
+    }
+
     fn contains_prefetching(&self, keys: &[KeyHash], out: &mut [bool]) {
         assert!(out.len() >= keys.len(), "`out` is shorter than `keys`");
         let out = &mut out[..keys.len()];
-        let far = self.table.len() * 8 > CACHED && self.shape.construction == Construction::Sliced;
         match self.shape.k {
-            _ if !far => {
+            _ if self.shape.construction != Construction::Sliced => {
                 for (key, out) in keys.iter().zip(&mut *out) {
                     *out = self.contains_in_table(key.hi);
                 }

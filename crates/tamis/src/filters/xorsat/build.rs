@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 
-use tamis_bits::gf2::band::{self, Question};
+use tamis_bits::gf2::dot::{self, Question, Solution, View};
 use tamis_bits::gf2::windows::{Row, System};
 use tamis_bits::{Words, packed, range};
 
@@ -82,6 +82,7 @@ impl SolveParts for XorSat {
             extra.extend(shard.listed);
         }
         let extra = Words::copy_of(&extra)?;
+        let (table, more) = (Solution::new(table, shape.width), Solution::new(more, 1));
         Ok(Self { shape, len, table, places, more, extra })
     }
 
@@ -197,8 +198,9 @@ impl Solved {
         let own = &mut self.words[from..];
         system.solve(width, own);
         // Every key is looked up, so that no bug can cause a false negative.
-        let rejected =
-            |[digest]: &&Record<1>| !band::holds(own, width, equation(*digest, 0, slots, seed));
+        let rejected = |[digest]: &&Record<1>| {
+            !dot::holds(View::new(own, width), equation(*digest, 0, slots, seed))
+        };
         self.listed.extend(taken.iter().filter(rejected).chain(left).map(|[digest]| *digest));
         self.sizes.push((slots, seed));
         Ok(())

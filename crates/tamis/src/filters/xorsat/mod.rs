@@ -40,7 +40,8 @@
 
 mod build;
 
-use tamis_bits::gf2::band::{self, BAND, Question};
+use tamis_bits::gf2::band::BAND;
+use tamis_bits::gf2::dot::{self, Dot, Question, Solution, Task};
 use tamis_bits::{LINE_WORDS, Words, lines, packed, prefetch, range};
 use tamis_format::{Name, Reader, Writer};
 
@@ -243,9 +244,9 @@ impl Shape for XorSatShape {
 pub struct XorSat {
     shape: XorSatShape,
     len: u64,
-    table: Words,
+    table: Solution,
     places: Places,
-    more: Words,
+    more: Solution,
     /// Digests for which their blocks have no room.
     extra: Words,
 }
@@ -390,9 +391,9 @@ impl XorSat {
 
     /// Returns whether the additional bit, if the block has one, matches as well.
     #[inline(always)]
-    fn holds_more(&self, block: u64, equation: Question<2>) -> bool {
+    fn holds_more(&self, dot: impl Dot, block: u64, equation: Question<2>) -> bool {
         let value = equation.value >> self.shape.width & 1;
-        block >= self.shape.wide || band::holds(&self.more, 1, Question { value, ..equation })
+        block >= self.shape.wide || dot.holds(self.more.view(), Question { value, ..equation })
     }
 
     /// Returns whether the key is listed.
@@ -402,15 +403,37 @@ impl XorSat {
     }
 }
 
+struct ContainsOne<'a>(&'a XorSat, u64);
+
+impl Task for ContainsOne<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn work(self, dot: impl Dot) -> bool {
+        let Self(filter, digest) = self;
+        let (block, equation) = filter.equation(digest);
+        dot.holds(filter.table.view(), equation) && filter.holds_more(dot, block, equation)
+    }
+}
+
+struct HoldsMore<'a>(&'a XorSat, u64, Question<2>);
+
+impl Task for HoldsMore<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn work(self, dot: impl Dot) -> bool {
+        self.0.holds_more(dot, self.1, self.2)
+    }
+}
+
 impl Filter for XorSat {
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
         if self.len == 0 {
             return false;
         }
-        let (block, equation) = self.equation(key.hi);
-        band::holds(&self.table, self.shape.width, equation) && self.holds_more(block, equation)
-            || !self.extra.is_empty() && self.is_listed(key)
+        dot::run(ContainsOne(self, key.hi)) || !self.extra.is_empty() && self.is_listed(key)
     }
 
     /// Returns the number of distinct digests.
@@ -434,11 +457,12 @@ impl Filter for XorSat {
         for (i, out) in out.chunks_mut(BATCH).enumerate() {
             let next = self.equations(keys.get((i + 1) * BATCH..).unwrap_or(&[]));
             let now = core::mem::replace(&mut equations, next);
-            band::holds_batch(&self.table, self.shape.width, &now[..out.len()], out);
+            dot::holds_batch(self.table.view(), &now[..out.len()], out);
             if self.shape.wide > 0 {
-                for ((key, equation), out) in keys[i * BATCH..].iter().zip(now).zip(out) {
-                    let block = range::scale(key.hi, self.places.blocks);
-                    *out = *out && self.holds_more(block, equation);
+                let blocks =
+                    keys[i * BATCH..].iter().map(|key| range::scale(key.hi, self.places.blocks));
+                for ((block, equation), out) in blocks.zip(now).zip(out) {
+                    *out = *out && dot::run(HoldsMore(self, block, equation));
                 }
             }
         }
@@ -507,6 +531,7 @@ impl Persist for XorSat {
         let wide_slots = shape.wide_slots().max(places.get(wide).0);
         let more = from.words(MORE, words(wide_slots, 1))?;
         let extra = from.words(EXTRA, listed)?;
+        let (table, more) = (Solution::new(table, shape.width), Solution::new(more, 1));
         Ok(Self { shape, len, table, places, more, extra })
     }
 

@@ -1,0 +1,196 @@
+//! `cargo xtask peers`: runs the comparison with other crates, and writes its table.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::cargo;
+
+const PAGE: &str = "docs/performance.md";
+const BEGIN: &str = "<!-- peers: written by `cargo xtask peers --readme` -->\n";
+const END: &str = "<!-- end of peers -->";
+const PROGRAM: [&str; 5] = ["run", "--release", "--manifest-path", "lab/peers/Cargo.toml", "--"];
+
+/// The numbers of keys, as flags and in the table, and the rounds for each.
+const SIZES: [(&str, &str, &str); 2] = [("1e7", "10^7", "5"), ("1e5", "10^5", "15")];
+
+/// Filters that are measured in one process at one rate.
+struct Group {
+    /// The rate as a flag, and in the table.
+    fpr: (&'static str, &'static str),
+    /// The kind of tamis and the other filter of each row.
+    rows: &'static [(&'static str, &'static str)],
+}
+
+const GROUPS: [Group; 3] = [
+    Group {
+        fpr: ("0.01", "1 %"),
+        rows: &[
+            ("split_block_bloom", "sbbf-rs-safe mix64"),
+            ("split_block_bloom", "parquet sbbf"),
+            ("bloom", "fastbloom foldhash"),
+            ("bloom", "bloomfilter default"),
+        ],
+    },
+    Group {
+        fpr: ("2^-8", "2^-8"),
+        rows: &[
+            ("counting_quotient", "qfilter foldhash"),
+            ("binary_fuse", "xorf BinaryFuse8"),
+            ("binary_fuse", "jdb_xorf Bf8"),
+            ("binary_fuse", "sux sharded"),
+            ("ribbon", "pleat Ribbon"),
+        ],
+    },
+    // The rate that fingerprints of 11 bits reach.
+    Group { fpr: ("0.0019", "0.19 %"), rows: &[("cuckoo", "cuckoofilter ahash")] },
+];
+
+/// The fields of a pair after its names, as the program prints them.
+type Fields = Vec<String>;
+/// The pairs of one run, by their names.
+type Pairs = BTreeMap<(String, String), Fields>;
+/// Bits per key of both, five ratios of times, and two at equal sizes.
+const FIELDS: usize = 9;
+
+/// Runs the comparison with `flags`, or with those of the table if they are `--readme`.
+pub(crate) fn peers(flags: &[String]) -> Result<()> {
+    if flags == ["--readme"] {
+        let text = fs::read_to_string(PAGE)?;
+        // Before the hours of measuring.
+        with_table(&text, "")?;
+        return Ok(fs::write(PAGE, with_table(&text, &measured_table()?)?)?);
+    }
+    cargo(PROGRAM.into_iter().chain(flags.iter().map(String::as_str)))
+}
+
+/// Measures all rows.
+fn measured_table() -> Result<String> {
+    let mut runs = Vec::new();
+    for group in &GROUPS {
+        let mut filters: Vec<&str> = group.rows.iter().flat_map(|row| [row.0, row.1]).collect();
+        filters.sort_unstable();
+        filters.dedup();
+        for (keys, _, rounds) in SIZES {
+            let flags = ["--keys", keys, "--fpr", group.fpr.0, "--rounds", rounds];
+            let filter = filters.join(",");
+            let output = Command::new("cargo")
+                .args(PROGRAM)
+                .args(flags)
+                .args(["--pairs", "--filter", &filter])
+                .stderr(Stdio::inherit())
+                .output()?;
+            ensure!(output.status.success(), "the comparison failed");
+            runs.push(parse(&String::from_utf8(output.stdout)?)?);
+        }
+    }
+    table(&runs)
+}
+
+/// Parses what the program prints with `--pairs`.
+fn parse(lines: &str) -> Result<Pairs> {
+    let pair = |line: &str| {
+        let mut fields = line.split('\t').map(str::to_owned);
+        let names = fields.next().zip(fields.next());
+        let fields: Fields = fields.collect();
+        let complete = names.filter(|_| fields.len() == FIELDS);
+        Ok((complete.with_context(|| format!("not a pair: {line}"))?, fields))
+    };
+    lines.lines().map(pair).collect()
+}
+
+/// Returns the table of runs in the order of [`GROUPS`] and [`SIZES`].
+fn table(runs: &[Pairs]) -> Result<String> {
+    let mut out = String::from(
+        "| ours | other | rate | keys | bits per key | of the other | build | hit | miss | hit, batch \
+         | miss, batch | at equal bits |\n",
+    );
+    out += "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n";
+    for (group, runs) in GROUPS.iter().zip(runs.chunks(SIZES.len())) {
+        for (ours, other) in group.rows {
+            for ((_, keys, _), run) in SIZES.iter().zip(runs) {
+                let fields = run.get(&((*ours).to_owned(), (*other).to_owned()));
+                let fields = fields.with_context(|| format!("{ours} / {other} is missing"))?;
+                let [measured @ .., hit, miss] = &fields[..] else {
+                    unreachable!("`parse` counts the fields");
+                };
+                let equal = match (hit.as_str(), miss.as_str()) {
+                    ("-", "-") => String::new(),
+                    (hit, miss) => format!("hit {hit}, miss {miss}"),
+                };
+                let rate = group.fpr.1;
+                let measured = measured.join(" | ");
+                let _ = writeln!(
+                    out,
+                    "| `{ours}` | {other} | {rate} | {keys} | {measured} | {equal} |"
+                );
+            }
+        }
+    }
+    Ok(out)
+}
+
+fn with_table(text: &str, table: &str) -> Result<String> {
+    let (before, rest) =
+        text.split_once(BEGIN).with_context(|| format!("{PAGE} has no start marker"))?;
+    let (_, after) = rest.split_once(END).with_context(|| format!("{PAGE} has no end marker"))?;
+    Ok(format!("{before}{BEGIN}{table}{END}{after}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the output of a run of a group.
+    fn output(group: &Group, hit: &str) -> String {
+        let fields = ["10.66", "16.99", "0.77", hit, "1.51", "0.41", "0.55", "0.95", "1.01"];
+        let line =
+            |(ours, other): &(&str, &str)| format!("{ours}\t{other}\t{}\n", fields.join("\t"));
+        group.rows.iter().map(line).collect()
+    }
+
+    #[test]
+    fn every_row_is_written_between_the_markers() {
+        let runs = GROUPS.iter().flat_map(|group| [output(group, "1.12"), output(group, "1.09")]);
+        let runs: Vec<Pairs> = runs.map(|lines| parse(&lines).unwrap()).collect();
+        let table = table(&runs).unwrap();
+        let rows: usize = GROUPS.iter().map(|group| group.rows.len() * SIZES.len()).sum();
+        assert_eq!(table.lines().count(), 2 + rows);
+        let expected = "| `counting_quotient` | qfilter foldhash | 2^-8 | 10^5 | 10.66 | 16.99 | 0.77 | 1.09 \
+             | 1.51 | 0.41 | 0.55 | hit 0.95, miss 1.01 |\n";
+        assert!(table.contains(expected), "{table}");
+        let text = format!("before\n{BEGIN}old\n{END}\nafter\n");
+        assert_eq!(
+            with_table(&text, &table).unwrap(),
+            format!("before\n{BEGIN}{table}{END}\nafter\n")
+        );
+        assert!(with_table("no markers", &table).is_err());
+    }
+
+    #[test]
+    fn equal_bits_may_be_missing_and_rows_may_not() {
+        let lines = output(&GROUPS[2], "1.10").replace("0.95\t1.01", "-\t-");
+        let run = parse(&lines).unwrap();
+        assert!(table(&[run.clone()]).is_err(), "the first group has other rows");
+        let all = GROUPS.iter().flat_map(|group| [output(group, "1"), output(group, "1")]);
+        let mut runs: Vec<Pairs> = all.map(|lines| parse(&lines).unwrap()).collect();
+        runs[4] = run;
+        assert!(table(&runs).unwrap().contains("| 0.41 | 0.55 |  |\n"));
+    }
+
+    #[test]
+    fn a_line_that_is_no_pair_is_an_error() {
+        for line in ["", "a\tb", "a\tb\t1\t2\t3\t4\t5\t6\t7\t8"] {
+            assert!(parse(&format!("{line}\n")).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_page_has_the_markers() {
+        let text = fs::read_to_string(format!("{}/{PAGE}", crate::root())).unwrap();
+        with_table(&text, "").unwrap();
+    }
+}
