@@ -145,10 +145,13 @@ fn damage_is_reported() {
     assert!(told.contains(what) && told.ends_with(&end) && !told.contains("filter"), "{told}");
     let (_, json, _) = dict("verify --json WHERE", &place, "");
     assert!(json.contains(r#""damaged":1,"damaged_keys":["apple"]"#), "{json}");
-    // A dump has all other entries.
+    // A dump has all other entries, also in a file.
     let (status, out, told) = dict("dump WHERE", &place, "");
     assert_eq!((status, &*out), (2, "pear\tfour pieces\n"));
     assert!(told.contains(what), "{told}");
+    let lines = place_in(&folder, "lines");
+    assert_eq!(dict(&format!("dump WHERE {lines}"), &place, "").0, 2);
+    assert_eq!(std::fs::read(&lines).unwrap(), b"pear\tfour pieces\n");
     assert_eq!(dict("put WHERE apple 3", &place, "").0, 0);
     assert_eq!(dict("verify WHERE", &place, "").0, 0);
 }

@@ -163,6 +163,27 @@ mod tests {
         fs::remove_dir_all(folder).unwrap();
     }
 
+    /// A file that has the name of the temporary file, such as that of a killed process, is not touched.
+    #[test]
+    fn a_temporary_file_of_another_process_is_kept() {
+        let folder = std::env::temp_dir().join(format!("tamis-kept-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let (path, other) = (folder.join("f"), format!(".f.{}-0.tmp", std::process::id()));
+        fs::write(folder.join(&other), b"of another").unwrap();
+        save(&path, |out| out.write_all(b"new")).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_eq!(fs::read(folder.join(&other)).unwrap(), b"of another");
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    /// The last bytes for a device are written before the save returns.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_full_device_is_an_error() {
+        let full = save(Path::new("/dev/full"), |out| out.write_all(b"few bytes"));
+        assert_eq!(full.unwrap_err().kind(), io::ErrorKind::StorageFull);
+    }
+
     /// Makes the calls and records them. Call number `fails`, from 0, fails instead; writes count.
     #[derive(Default)]
     struct Recorder {

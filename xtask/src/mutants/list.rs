@@ -541,8 +541,14 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     ),
     fault(
         "crates/dictionary/src/store/fjall.rs",
-        "*last = LastWrite::Entries;",
-        "",
+        "path.extension().is_some_and(|extension| extension == \"jnl\") || path.ends_with(\"version\")",
+        "path.ends_with(\"version\")",
+        "tamis-dictionary --test dictionary fjall",
+    ),
+    fault(
+        "crates/dictionary/src/store/fjall.rs",
+        "fs::remove_file(&path).and_then(|()| sync_folder_of(&path)).map_err(io_failed)",
+        "Ok(())",
         "tamis-dictionary --test dictionary fjall",
     ),
     // The command.

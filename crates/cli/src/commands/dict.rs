@@ -3,9 +3,7 @@
 mod escape;
 
 use std::borrow::Cow;
-use std::fs;
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
-use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Result, anyhow, bail};
@@ -20,7 +18,7 @@ use crate::args::{
     DictVerify,
 };
 use crate::errors::failure;
-use crate::files::folder_of;
+use crate::files::is_dash;
 use crate::input::{Batch, Keys, MAX_KEY, Separator};
 use crate::number::{show_rate, show_size};
 use crate::{output, progress};
@@ -250,31 +248,28 @@ fn load(args: &DictLoad, limit: Option<u64>) -> Result<()> {
 }
 
 fn dump(args: &DictDump, limit: Option<u64>) -> Result<()> {
-    let to_stdout = args.lines == Path::new("-");
-    let is_file = fs::metadata(&args.lines).map_or(!to_stdout, |metadata| metadata.is_file());
-    if !is_file {
-        return match to_stdout {
-            true => dump_to(args, limit, "standard output", io::stdout().lock()),
-            false => {
-                let name = args.lines.display().to_string();
-                let file = fs::File::create(&args.lines).map_err(|error| failure(&name, &error))?;
-                dump_to(args, limit, &name, file)
-            }
-        };
+    let skipped = match is_dash(&args.lines) {
+        true => dump_to(args, limit, "standard output", io::stdout().lock())?,
+        false => {
+            let (name, mut dumped) = (args.lines.display().to_string(), Ok(0));
+            // The file gets its name when it is complete.
+            let saved = tamis_format::save(&args.lines, |out| {
+                dumped = dump_to(args, limit, &name, out);
+                dumped.as_ref().map(drop).map_err(|error| io::Error::other(error.to_string()))
+            });
+            let skipped = dumped?;
+            saved.map_err(|error| failure(&name, &error))?;
+            skipped
+        }
+    };
+    if skipped > 0 {
+        bail!("{}: {skipped} entries were skipped; all others were dumped", shown(&args.place));
     }
-    // The file gets its name when it is complete.
-    let name = args.lines.display().to_string();
-    let file = tempfile::NamedTempFile::new_in(folder_of(&args.lines));
-    let mut file = file.map_err(|error| failure(&name, &error))?;
-    dump_to(args, limit, &name, &mut file)?;
-    file.as_file().sync_all().map_err(|error| failure(&name, &error))?;
-    file.persist(&args.lines).map_err(|error| failure(&name, &error.error))?;
     Ok(())
 }
 
-/// Writes every entry as a line. Skips entries that are damaged or too long, reports each, and returns an error
-/// at the end.
-fn dump_to(args: &DictDump, limit: Option<u64>, name: &str, out: impl Write) -> Result<()> {
+/// Writes every entry as a line. Skips entries that are damaged or too long, reports each, and returns their number.
+fn dump_to(args: &DictDump, limit: Option<u64>, name: &str, out: impl Write) -> Result<u64> {
     let place = shown(&args.place);
     let mut out = BufWriter::with_capacity(1 << 16, out);
     with(&args.place, limit, |dict| {
@@ -309,10 +304,7 @@ fn dump_to(args: &DictDump, limit: Option<u64>, name: &str, out: impl Write) -> 
         }
         out.flush().map_err(|error| write_failure(name, error))?;
         bar.finish_and_clear();
-        if skipped > 0 {
-            bail!("{place}: {skipped} entries were skipped; all others were dumped");
-        }
-        Ok(())
+        Ok(skipped)
     })
 }
 

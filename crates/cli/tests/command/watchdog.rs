@@ -340,6 +340,11 @@ fn limits_of_memory_are_kept() {
         assert_eq!(told, "f: the filter needs 2.29 MiB, but --max-memory is 1 MiB", "{line}");
         sandbox.ok(&format!("{line} --max-memory 32MiB -q"));
     }
+    sandbox.ok("build --values values -q -o map");
+    let told = sandbox.error("set map values --max-memory 10");
+    assert!(told.starts_with("map: the filter needs ") && told.ends_with("is 10 B"), "{told}");
+    let told = sandbox.error("uniq --window 1h --keys 1M keys --max-memory 1MiB");
+    assert!(told.ends_with(", but --max-memory is 1 MiB"), "{told}");
     let formula: String = (1..20_000).map(|name| format!("{name} -{} 0\n", name + 1)).collect();
     fs::write(sandbox.path("cnf"), format!("p cnf 20000 19999\n{formula}")).unwrap();
     let told = sandbox.error("ksat cnf --max-memory 2MiB");

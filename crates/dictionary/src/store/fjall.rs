@@ -1,7 +1,7 @@
 //! A store in a folder: a log-structured merge tree, for many writes, by the crate `fjall`.
 
 use std::fs::{File, TryLockError};
-use std::io::Read;
+use std::io::{Read, Seek, SeekFrom};
 use std::ops::{Bound, RangeInclusive};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -235,7 +235,7 @@ impl FjallStore {
             return Err(unfinished(&marker));
         }
         check_closed(path)?;
-        check_manifests(path)?;
+        check_trees(path)?;
         let database = open_database(path)?;
         let layout =
             match (database.keyspace_exists("clustered"), database.keyspace_exists("entries")) {
@@ -275,22 +275,51 @@ impl FjallStore {
     }
 }
 
-/// Checks the manifest of each tree. `fjall` writes a checksum of it but does not read it, and panics at some
-/// damaged manifests.
-fn check_manifests(path: &Path) -> Result<(), Error> {
+/// Checks the manifest of each tree and the contents of its tables. `fjall` does not read the checksum of a
+/// manifest, and reads that of a table's contents too late: some damaged ones make it panic or allocate any amount.
+fn check_trees(path: &Path) -> Result<(), Error> {
     let Ok(trees) = path.join("keyspaces").read_dir() else { return Ok(()) };
     for tree in trees {
         let tree = tree.map_err(io_failed)?.path();
         // The file `current` is the number of the manifest, its checksum, and the kind of checksum, which is 0.
         let current = fs::read(tree.join("current")).unwrap_or_default();
-        let Ok(current) = <[u8; 25]>::try_from(current) else { continue };
-        let number = u64::from_le_bytes(*current.first_chunk().expect("25 bytes"));
-        let manifest = fs::read(tree.join(format!("v{number}"))).map_err(io_failed)?;
-        if current[8..] != [&xxh3_128(&manifest).to_le_bytes()[..], &[0]].concat() {
-            return Err(Error::Corrupt { what: "a manifest of fjall is damaged" });
+        if let Ok(current) = <[u8; 25]>::try_from(current) {
+            let number = u64::from_le_bytes(*current.first_chunk().expect("25 bytes"));
+            let manifest = fs::read(tree.join(format!("v{number}"))).map_err(io_failed)?;
+            if current[8..] != [&xxh3_128(&manifest).to_le_bytes()[..], &[0]].concat() {
+                return Err(Error::Corrupt { what: "a manifest is damaged" });
+            }
+        }
+        for table in tree.join("tables").read_dir().into_iter().flatten() {
+            let table = table.map_err(io_failed)?.path();
+            if !has_sound_contents(&table).map_err(io_failed)? {
+                return Err(Error::Corrupt {
+                    what: "the table of contents of a table file is damaged",
+                });
+            }
         }
     }
     Ok(())
+}
+
+/// Returns whether the list of a table's sections matches its checksum.
+fn has_sound_contents(table: &Path) -> io::Result<bool> {
+    /// Magic number, version and kind of checksum; then checksum, position and length of the list.
+    const TRAILER: u64 = 6 + 16 + 8 + 8;
+    let mut file = File::open(table)?;
+    let len = file.metadata()?.len();
+    let mut trailer = [0; TRAILER as usize];
+    file.seek(SeekFrom::Start(len.saturating_sub(TRAILER)))?;
+    file.read_exact(&mut trailer)?;
+    let word = |at: usize| u64::from_le_bytes(*trailer[at..].first_chunk().expect("38 bytes"));
+    let (position, length) = (word(22), word(30));
+    if position.checked_add(length).and_then(|end| end.checked_add(TRAILER)) != Some(len) {
+        return Ok(false);
+    }
+    let mut list = Vec::new();
+    file.seek(SeekFrom::Start(position))?;
+    file.take(length).read_to_end(&mut list)?;
+    Ok(xxh3_128(&list).to_le_bytes() == trailer[6..22])
 }
 
 fn io_failed(error: io::Error) -> Error {

@@ -137,3 +137,14 @@ fn a_published_file_survives_a_creation_of_the_same_name() {
     let dict = Dict::open(store::open(&moved).unwrap()).unwrap();
     assert_eq!(dict.get(b"a").unwrap().as_deref(), Some(&b"1"[..]));
 }
+
+/// The seed is in the file, so that only its owner may read it.
+#[cfg(unix)]
+#[test]
+fn a_redb_file_is_private() {
+    use std::os::unix::fs::PermissionsExt;
+    let home = Named::in_temp_folder("dict.redb", Layout::Clustered);
+    Dict::create(home.create().unwrap(), busy_options(100)).unwrap().close().unwrap();
+    let mode = std::fs::metadata(&home.location).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}

@@ -204,7 +204,7 @@ fn is_reported(home: &Named) -> bool {
 /// entries are moved to, and in manifests.
 #[test]
 fn fjall_reports_flipped_bytes() {
-    let flips = if std::env::var_os("TAMIS_SOAK").is_some() { 400 } else { 6 };
+    let flips = if std::env::var_os("TAMIS_SOAK").is_some() { 400 } else { 7 };
     let mut random = Random::new(61);
     let mut tally = BTreeMap::<String, [u64; 2]>::new();
     for (layout, has_tables) in
@@ -222,9 +222,15 @@ fn fjall_reports_flipped_bytes() {
         read_files(folder, &mut sound);
         for (at, (path, bytes)) in sound.iter().enumerate() {
             for flip in 0..flips {
-                // The start of a file, where its structure is dense, and any place.
-                let most = if flip % 2 == 0 { bytes.len() } else { bytes.len().min(64) };
-                let place = random.below(most.max(1));
+                // The first byte of a file, its start and its end, where its structure is dense, and any place.
+                let most = match flip {
+                    0 => 1,
+                    flip if flip % 3 == 0 => bytes.len(),
+                    _ => 300,
+                };
+                let place = random.below(most.min(bytes.len()).max(1));
+                let place =
+                    if flip % 3 == 2 { bytes.len().saturating_sub(1 + place) } else { place };
                 let Some(byte) = bytes.get(place) else { continue };
                 let mut files = sound.clone();
                 files[at].1[place] = byte ^ 1 << random.below(8);
