@@ -32,8 +32,8 @@ const JARS: [&str; 7] = [
     "datasketches-java",
     "datasketches-memory",
 ];
-/// Formats that the Java and the Python program read, and the type of keys that they look up.
-const WRITTEN: [(&str, &str); 9] = [
+/// Formats that the Java and the Python program read, and the file of keys for each.
+const WRITTEN: [(&str, &str); 8] = [
     ("spark_v1", "texts"),
     ("spark_v2", "texts"),
     ("guava", "texts"),
@@ -42,7 +42,6 @@ const WRITTEN: [(&str, &str); 9] = [
     ("fuse16", "texts"),
     ("dcso", "texts"),
     ("rbloom", "hashes"),
-    ("parquet", "texts"),
 ];
 
 /// Installs, makes, compares and checks. With `--write` the made files replace those of testdata/foreign.
