@@ -80,6 +80,7 @@ class Server:
 
     def client(self, **options):
         options.setdefault("protocol", 2)
+        options.setdefault("socket_timeout", 120)
         return redis.Redis(port=self.port, **options)
 
     def kill(self):

@@ -4,14 +4,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from redis.cluster import ClusterNode, RedisCluster
 from redis.exceptions import ResponseError
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "client"))
 
 from tamis_redis import ShardedFilter, dump, load  # noqa: E402
 
-from test_cluster import make_cluster  # noqa: E402
+from test_cluster import cluster_client, make_cluster  # noqa: E402
 
 
 def check(client):
@@ -38,7 +37,7 @@ def test_single_server(r):
 
 def test_cluster(make_server):
     nodes = make_cluster(make_server)
-    check(RedisCluster(startup_nodes=[ClusterNode("127.0.0.1", nodes[0].port)], protocol=2))
+    check(cluster_client(nodes[0]))
     assert all(node.client().dbsize() > 0 for node in nodes)
 
 

@@ -33,6 +33,12 @@ def make_cluster(make_server):
     return nodes
 
 
+def cluster_client(node):
+    """Returns a client of the cluster that a node belongs to."""
+    nodes = [ClusterNode("127.0.0.1", node.port)]
+    return RedisCluster(startup_nodes=nodes, protocol=2, socket_timeout=120)
+
+
 def identity(node):
     return node.client().execute_command("CLUSTER", "MYID").decode()
 
@@ -56,9 +62,7 @@ def test_no_member_is_denied_while_slots_move(make_server):
 
     def work(number):
         try:
-            client = RedisCluster(
-                startup_nodes=[ClusterNode("127.0.0.1", nodes[number % 3].port)], protocol=2
-            )
+            client = cluster_client(nodes[number % 3])
             key, added = f"filter {number}", []
             while not stop.is_set():
                 items = [f"{number} {len(added) + i}" for i in range(20)]
@@ -97,7 +101,7 @@ def test_no_member_is_denied_while_slots_move(make_server):
 
 def test_keys_of_a_command_share_a_slot(make_server):
     nodes = make_cluster(make_server)
-    client = RedisCluster(startup_nodes=[ClusterNode("127.0.0.1", nodes[0].port)], protocol=2)
+    client = cluster_client(nodes[0])
     seed = "0" * 31 + "1"
     for key in ["{one}a", "{one}b"]:
         client.execute_command("TAMIS.RESERVE", key, "bloom", 1000, 0.01, "SEED", seed)
