@@ -21,7 +21,7 @@ const HELP: &str = "\
 cargo xtask TASK
 
   test [PART]    everything that must hold before a change lands; one closing line. Parts run alone:
-                 style, docs, no-std, rust, examples, speed, python, redis, web
+                 style, docs, no-std, rust, examples, speed, python, spark, redis, web
   soak           the same checks with the large counts: hours
   fuzz [SECONDS] every fuzz target, so long each (60)
   mutants [WORD]… plants known faults, or those that a word occurs in, and checks that the tests notice them
@@ -122,7 +122,7 @@ fn install(program: &str, package: &str) -> bool {
 type Part = (&'static str, fn() -> Result<()>);
 
 /// The parts of `cargo xtask test`, in order.
-const PARTS: [Part; 9] = [
+const PARTS: [Part; 10] = [
     ("style", style),
     ("docs", docs),
     ("no-std", without_std),
@@ -130,6 +130,7 @@ const PARTS: [Part; 9] = [
     ("examples", examples),
     ("speed", || speed::speed(&[])),
     ("python", python::test),
+    ("spark", python::test_spark),
     ("redis", redis::test),
     ("web", web::test),
 ];

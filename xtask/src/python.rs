@@ -85,6 +85,19 @@ pub(crate) fn environment(name: &str, packages: &[&str]) -> Result<Environment> 
     Ok(environment)
 }
 
+/// Runs the tests of `tamis.spark` on a cluster of 2 workers on this machine.
+pub(crate) fn test_spark() -> Result<()> {
+    if !install("java", "default-jre-headless") {
+        println!("NOT TESTED: tamis.spark: Java could not be installed");
+        return Ok(());
+    }
+    let environment = environment("python-environment", &PACKAGES)?;
+    // It has no wheel.
+    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+    run(environment.python().args(pip).arg("pyspark==4.3.0"))?;
+    run(environment.python().args(["-m", "pytest", "tests_spark"]).current_dir(PACKAGE))
+}
+
 /// Checks formats, lints and types, and runs the tests of the package.
 pub(crate) fn test() -> Result<()> {
     let manifest = format!("{PACKAGE}/Cargo.toml");

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pyo3::buffer::PyBuffer;
+use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -296,6 +296,10 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Bytes {
         if object.is_instance_of::<PyBytes>() {
             return Ok(Self::Borrowed(object.extract()?));
         }
-        Ok(Self::Copied(PyBuffer::<u8>::get(&object)?.to_vec(object.py())?))
+        let buffer = PyUntypedBuffer::get(&object)?;
+        if !buffer.is_c_contiguous() {
+            return Err(PyBufferError::new_err("the buffer is not contiguous"));
+        }
+        Ok(Self::Copied(column::bytes_of(&buffer).to_vec()))
     }
 }

@@ -77,7 +77,7 @@ macro_rules! integers {
 integers!(I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64);
 
 /// Returns the bytes of a contiguous buffer.
-fn bytes_of(buffer: &PyUntypedBuffer) -> &[u8] {
+pub(crate) fn bytes_of(buffer: &PyUntypedBuffer) -> &[u8] {
     if buffer.len_bytes() == 0 {
         return &[];
     }

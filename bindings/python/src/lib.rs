@@ -12,7 +12,7 @@
 //! | `options` | arguments that several functions take |
 //! | `show` | filters as text and HTML |
 //! | `any`, `filter`, `map`, `window`, `dictionary` | the classes |
-//! | `build`, `plan` | the functions |
+//! | `build`, `plan`, `parts` | the functions |
 
 mod any;
 mod arrow;
@@ -26,6 +26,7 @@ mod handle;
 mod keys;
 mod map;
 mod options;
+mod parts;
 mod plan;
 mod show;
 mod window;
@@ -49,6 +50,8 @@ mod _tamis {
     use crate::filter::PyFilter;
     #[pymodule_export]
     use crate::map::PyMap;
+    #[pymodule_export]
+    use crate::parts::{assemble, count_part, digests, from_template, solve_part, template};
     #[pymodule_export]
     use crate::plan::{kinds, rank};
     #[pymodule_export]

@@ -5,6 +5,7 @@ import os
 import pathlib
 import pickle
 
+import pyarrow as pa
 import pytest
 from conftest import INSERTING, ROOT, STATIC
 
@@ -36,6 +37,7 @@ def test_round_trips(kind, tmp_path):
         tamis.from_bytes(data),
         tamis.from_bytes(bytearray(data)),
         tamis.from_bytes(memoryview(data)),
+        tamis.from_bytes(pa.py_buffer(data)),
         tamis.from_buffer(data),
         pickle.loads(pickle.dumps(ours)),
         ours.copy(),

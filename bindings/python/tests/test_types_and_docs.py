@@ -21,7 +21,7 @@ PACKAGE = ROOT / "bindings/python"
 
 def test_stubs_agree_with_the_module():
     result = subprocess.run(
-        [sys.executable, "-m", "mypy.stubtest", "tamis", "--mypy-config-file", "pyproject.toml"],
+        [sys.executable, "-m", "mypy.stubtest", "tamis._tamis", "--mypy-config-file", "pyproject.toml"],
         capture_output=True,
         text=True,
         cwd=PACKAGE,

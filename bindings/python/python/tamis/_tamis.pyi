@@ -20,6 +20,12 @@ __all__ = [
     "_Entries",
     "Filter",
     "Map",
+    "_assemble",
+    "_count_part",
+    "_digests",
+    "_from_template",
+    "_solve_part",
+    "_template",
     "_kinds",
     "_plan",
     "Window",
@@ -229,3 +235,26 @@ def _plan(
     distinct: bool,
 ) -> list[tuple[str, int, float, int, float, list[str], list[str]]]: ...
 def _kinds() -> list[tuple[str, list[str], str, list[tuple[str, str]]]]: ...
+def _digests(keys: _Keys, hash: str, seed: int) -> tuple[NDArray[np.uint64], int]: ...
+def _count_part(digests: NDArray[np.uint64], index: int, parts: int) -> int: ...
+def _solve_part(
+    kind: str,
+    digests: NDArray[np.uint64],
+    index: int,
+    parts: int,
+    total: int,
+    fpr: float,
+    settings: dict[str, Any] | None,
+) -> bytes: ...
+def _assemble(
+    kind: str,
+    parts: list[bytes],
+    total: int,
+    fpr: float,
+    settings: dict[str, Any] | None,
+    hash: str,
+    seed: int,
+    forms: int,
+) -> Filter: ...
+def _template(filter: AnyFilter) -> bytes: ...
+def _from_template(data: bytes, limit: int) -> Filter: ...
