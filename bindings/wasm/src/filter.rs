@@ -1,7 +1,7 @@
 //! The class `Filter`.
 
 use js_sys::{Array, BigInt, Uint8Array};
-use tamis::{AnyFilter, Key as _, KeyHash, Keyed, Persist, Repair, SettingValue};
+use tamis::{AnyFilter, Key as _, KeyForms, KeyHash, Keyed, Persist, Repair, SettingValue};
 use wasm_bindgen::prelude::*;
 
 use crate::errors::{invalid, raise};
@@ -70,7 +70,7 @@ impl Filter {
         #[wasm_bindgen(unchecked_optional_param_type = "Options")] options: &JsValue,
     ) -> Result<Self, JsValue> {
         let (builder, keys) = (builder(kind, options)?, Keys::new(keys)?);
-        let keyed = with_keys!(keys, keys => builder.build(keys.iter().copied()));
+        let keyed = with_keys!(keys, keys => builder.build(keys));
         Ok(Self { keyed: keyed.map_err(raise)? })
     }
 
@@ -95,7 +95,7 @@ impl Filter {
             if keys.len() != values.len() {
                 return Err(invalid("there must be one value for each key"));
             }
-            builder.build_map(keys.iter().copied().zip(values))
+            builder.build_map(keys.iter().zip(values))
         });
         Ok(Self { keyed: keyed.map_err(raise)? })
     }
@@ -111,13 +111,11 @@ impl Filter {
         let builder = builder(kind, options)?;
         let keyed = match (Keys::new(keys)?, Keys::new(denied)?) {
             (Keys::Integers(keys), Keys::Integers(denied)) => builder.build_denying(keys, denied),
-            (Keys::Integers(keys), denied) if denied.slices().is_empty() => {
-                builder.build_denying(keys, Vec::new())
+            (Keys::Integers(keys), Keys::Joined(_, 0)) => builder.build_denying(keys, Vec::new()),
+            (keys, denied) if [keys.forms(), denied.forms()] == [KeyForms::BYTES; 2] => {
+                builder.build_denying(keys.slices(), denied.slices())
             }
-            (Keys::Integers(_), _) | (_, Keys::Integers(_)) => {
-                return Err(invalid("keys and denied keys must be of one form"));
-            }
-            (keys, denied) => builder.build_denying(keys.slices(), denied.slices()),
+            (keys, denied) => builder.build_denying(keys.separate(), denied.separate()),
         };
         Ok(Self { keyed: keyed.map_err(raise)? })
     }

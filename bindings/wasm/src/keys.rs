@@ -1,16 +1,16 @@
 //! Keys of JavaScript: strings and `Uint8Array`s by their bytes, integers by value.
 
 use js_sys::{Array, BigInt64Array, BigUint64Array, Int32Array, Reflect, Uint8Array, Uint32Array};
-use tamis::KeyForms;
+use tamis::{KeyForms, KeyHash, KeyHasher};
 use wasm_bindgen::prelude::*;
 
 use crate::errors::invalid;
 
 #[wasm_bindgen(raw_module = "./keys.js")]
 extern "C" {
-    /// Returns the strings with zeros between them, or `undefined` if a key is not a string.
+    /// Returns the strings as UTF-8 with zeros between them, or `undefined` if a key is not a string.
     #[wasm_bindgen(js_name = joinStrings)]
-    fn join_strings(keys: &Array) -> Option<String>;
+    fn join_strings(keys: &Array) -> Option<Uint8Array>;
 }
 
 /// The largest integer up to which every `number` is exact.
@@ -51,6 +51,18 @@ impl Key {
     }
 }
 
+/// A key among others of any form.
+impl tamis::Key for Key {
+    const FORM: KeyForms = KeyForms::BYTES.union(KeyForms::INTEGERS);
+
+    fn hash_with(&self, hasher: &KeyHasher) -> KeyHash {
+        match self {
+            Self::Bytes(bytes) => hasher.bytes(bytes),
+            Self::Integer(integer) => hasher.int(*integer),
+        }
+    }
+}
+
 fn integer(number: f64) -> Result<u64, JsValue> {
     if number.fract() != 0.0 || number.abs() > MAX_SAFE_INTEGER {
         return Err(invalid(&format!(
@@ -60,7 +72,7 @@ fn integer(number: f64) -> Result<u64, JsValue> {
     Ok(number as i64 as u64)
 }
 
-/// Many keys of one form.
+/// Many keys.
 pub(crate) enum Keys {
     /// Strings with zeros between them, and their number.
     Joined(Vec<u8>, usize),
@@ -68,6 +80,8 @@ pub(crate) enum Keys {
     Lines(Vec<u8>),
     Separate(Vec<Vec<u8>>),
     Integers(Vec<u64>),
+    /// Keys of both forms.
+    Mixed(Vec<Key>),
 }
 
 impl Keys {
@@ -102,36 +116,46 @@ impl Keys {
     fn from_array(keys: &Array) -> Result<Self, JsValue> {
         let count = keys.length() as usize;
         if let Some(text) = join_strings(keys) {
-            let zeros = text.bytes().filter(|byte| *byte == 0).count();
+            let text = text.to_vec();
+            let zeros = text.iter().filter(|byte| **byte == 0).count();
             if zeros + 1 == count.max(1) {
-                return Ok(Self::Joined(text.into_bytes(), count));
+                return Ok(Self::Joined(text, count));
             }
         }
-        let (mut texts, mut integers) = (Vec::new(), Vec::new());
-        for key in keys.iter() {
-            match Key::new(&key)? {
-                Key::Bytes(bytes) => texts.push(bytes),
-                Key::Integer(integer) => integers.push(integer),
-            }
+        let all = keys.iter().map(|key| Key::new(&key)).collect::<Result<Vec<_>, _>>()?;
+        let integers = all.iter().filter(|key| matches!(key, Key::Integer(_))).count();
+        if integers == 0 {
+            let bytes = |key| if let Key::Bytes(bytes) = key { Some(bytes) } else { None };
+            return Ok(Self::Separate(all.into_iter().filter_map(bytes).collect()));
         }
-        match (texts.is_empty(), integers.is_empty()) {
-            (_, true) => Ok(Self::Separate(texts)),
-            (true, false) => Ok(Self::Integers(integers)),
-            _ => Err(invalid("the keys of one call must be all text or bytes, or all integers")),
+        if integers == count {
+            let value = |key| if let Key::Integer(value) = key { Some(value) } else { None };
+            return Ok(Self::Integers(all.into_iter().filter_map(value).collect()));
         }
+        Ok(Self::Mixed(all))
     }
 
     pub(crate) fn forms(&self) -> KeyForms {
         match self {
             Self::Integers(_) => KeyForms::INTEGERS,
+            Self::Mixed(_) => <Key as tamis::Key>::FORM,
             _ => KeyForms::BYTES,
         }
     }
 
-    /// Returns the keys that are bytes; none for integers.
+    /// Returns the keys one by one.
+    pub(crate) fn separate(self) -> Vec<Key> {
+        match self {
+            Self::Integers(keys) => keys.into_iter().map(Key::Integer).collect(),
+            Self::Mixed(keys) => keys,
+            keys => keys.slices().into_iter().map(|key| Key::Bytes(key.to_vec())).collect(),
+        }
+    }
+
+    /// Returns the keys if all of them are bytes, and none otherwise.
     pub(crate) fn slices(&self) -> Vec<&[u8]> {
         match self {
-            Self::Joined(_, 0) | Self::Integers(_) => Vec::new(),
+            Self::Joined(_, 0) | Self::Integers(_) | Self::Mixed(_) => Vec::new(),
             Self::Joined(text, _) => text.split(|byte| *byte == 0).collect(),
             Self::Lines(text) => lines(text).collect(),
             Self::Separate(keys) => keys.iter().map(Vec::as_slice).collect(),
@@ -157,11 +181,15 @@ macro_rules! with_key {
 }
 pub(crate) use with_key;
 
-/// Evaluates an expression with a slice of the bytes or the integers of [`Keys`].
+/// Evaluates an expression with a slice of the keys: bytes, integers or both.
 macro_rules! with_keys {
     ($keys:expr, $name:ident => $body:expr) => {
         match &$keys {
             $crate::keys::Keys::Integers(keys) => {
+                let $name = &keys[..];
+                $body
+            }
+            $crate::keys::Keys::Mixed(keys) => {
                 let $name = &keys[..];
                 $body
             }

@@ -144,7 +144,7 @@ const TYPES: &str = r#"
 export type KindName = string;
 /** A key: a string by its UTF-8 bytes, a Uint8Array by its bytes, an integer by its value. */
 export type Key = string | number | bigint | Uint8Array;
-/** Many keys, all text or bytes or all integers. `lines` is a text with one key per line. */
+/** Many keys. `lines` is a text with one key per line. */
 export type Keys =
     | readonly Key[] | BigUint64Array | BigInt64Array | Uint32Array | Int32Array
     | { readonly lines: Uint8Array };
