@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import test from "node:test";
 import * as tamis from "tamis";
 import { Filter, kinds, peek, plan } from "tamis";
@@ -55,7 +55,7 @@ test("golden files answer as those who wrote them", () => {
 
 const CONTRACT = new URL("contract/contract.json", TESTDATA);
 
-test("every language answers alike", { skip: !existsSync(CONTRACT) }, () => {
+test("every language answers alike", () => {
     const contract = JSON.parse(readFileSync(CONTRACT, "utf8"));
     const keys = contract.keys.map((key) => key.text ?? (key.bytes === undefined ? BigInt(key.integer) : new Uint8Array(Buffer.from(key.bytes, "hex"))));
     for (const entry of contract.filters) {
