@@ -299,7 +299,8 @@ fn holds_avx512<const W: usize>(solution: View<'_>, question: Question<W>) -> bo
     }
     all_groups(width, question.value, |column, value| {
         // SAFETY: a block has the 8 words from `column` on, which is at most `width - 8`.
-        let load = |block: *const u64| unsafe { _mm512_loadu_epi64(block.add(column).cast()) };
+        let load =
+            |block: *const u64| unsafe { _mm512_loadu_epi64(block.wrapping_add(column).cast()) };
         parities_avx512(&windows, load) == value as u8
     })
 }
@@ -367,9 +368,9 @@ fn holds_avx2<const W: usize>(solution: View<'_>, question: Question<W>) -> bool
         let mut met = _mm256_setzero_si256();
         for ([first, second], [low, high]) in windows {
             // SAFETY: a block has the 4 words from `column` on.
-            let first = unsafe { _mm256_loadu_si256(first.add(column).cast()) };
+            let first = unsafe { _mm256_loadu_si256(first.wrapping_add(column).cast()) };
             // SAFETY: as above.
-            let second = unsafe { _mm256_loadu_si256(second.add(column).cast()) };
+            let second = unsafe { _mm256_loadu_si256(second.wrapping_add(column).cast()) };
             let low = _mm256_and_si256(first, _mm256_set1_epi64x(low.cast_signed()));
             let high = _mm256_and_si256(second, _mm256_set1_epi64x(high.cast_signed()));
             met = _mm256_xor_si256(met, _mm256_xor_si256(low, high));

@@ -98,7 +98,7 @@ impl Table {
     /// Returns the bucket as a word, if a word holds it. A bucket of an even width begins at a byte.
     #[inline(always)]
     fn window<const F: u32>(&self, bucket: u64) -> u64 {
-        if F > 0 && F % 2 == 0 {
+        if F > 0 && F.is_multiple_of(2) {
             return lanes::word_at(&self.words, bucket * (SLOTS * u64::from(F) / 8));
         }
         lanes::window(&self.words, self.bit::<F>(bucket))
