@@ -88,6 +88,35 @@ def make(folder):
     )
 
 
+    for plaintext_footer, name in ((True, "encrypted-column"), (False, "encrypted-footer")):
+        pyarrow.parquet.write_table(
+            table.slice(0, 10).select(["id", "name"]), folder / f"{name}.parquet",
+            encryption_properties=encryption(plaintext_footer),
+        )
+
+
+def encryption(plaintext_footer):
+    """Encrypts the column `name`, with keys that are not secret. pyarrow writes no filters then."""
+    import base64
+    import pyarrow.parquet.encryption as encryption
+
+    class Keys(encryption.KmsClient):
+        def __init__(self, config):
+            super().__init__()
+
+        def wrap_key(self, key, name):
+            return base64.b64encode(name.encode() + b":" + key)
+
+        def unwrap_key(self, key, name):
+            return base64.b64decode(key).split(b":", 1)[1]
+
+    configuration = encryption.EncryptionConfiguration(
+        footer_key="footer", column_keys={"column": ["name"]}, plaintext_footer=plaintext_footer
+    )
+    factory = encryption.CryptoFactory(Keys)
+    return factory.file_encryption_properties(encryption.KmsConnectionConfig(), configuration)
+
+
 def expect(name, contains):
     found, others = sum(map(contains, KEYS)), sum(map(contains, OTHERS))
     print(f"{name}: {found} of {len(KEYS)} members, {others} of {len(OTHERS)} others")
