@@ -29,6 +29,7 @@ __all__ = [
     "_kinds",
     "_plan",
     "Window",
+    "__version__",
 ]
 
 __version__: str
