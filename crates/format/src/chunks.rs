@@ -33,6 +33,8 @@ use crate::reader::{Reader, Section};
 #[derive(Debug)]
 pub struct ChunkReader {
     limits: Limits,
+    /// Whether sections are allocated whole before their bytes arrive.
+    preallocates: bool,
     state: State,
 }
 
@@ -59,7 +61,13 @@ struct Body {
 impl ChunkReader {
     /// Starts to read a container.
     pub fn new(limits: &Limits) -> Self {
-        Self { limits: *limits, state: State::Preamble(Vec::new()) }
+        Self { limits: *limits, preallocates: false, state: State::Preamble(Vec::new()) }
+    }
+
+    /// Starts to read a container from a trusted source. Each section is allocated whole before its
+    /// bytes arrive, so that no section is copied while it grows.
+    pub fn preallocating(limits: &Limits) -> Self {
+        Self { preallocates: true, ..Self::new(limits) }
     }
 
     /// Takes the next chunk.
@@ -88,7 +96,7 @@ impl ChunkReader {
                     }
                 },
                 State::Body(mut body) => {
-                    chunk = body.push(chunk)?;
+                    chunk = body.push(chunk, self.preallocates)?;
                     State::Body(body)
                 }
                 State::Failed => return Err(Error::corrupt("an earlier chunk was rejected")),
@@ -111,7 +119,7 @@ impl ChunkReader {
         body.layout.check_len(body.found)?;
         // Empty sections at the end wait for no byte.
         while body.sections.len() < body.layout.entries.len() {
-            body.push(&[])?;
+            body.push(&[], self.preallocates)?;
         }
         Reader::begin(body.header, body.sections, body.layout.end)
     }
@@ -126,7 +134,7 @@ impl Body {
     }
 
     /// Takes bytes of the padding or section that is due, and returns the rest.
-    fn push<'b>(&mut self, chunk: &'b [u8]) -> Result<&'b [u8], Error> {
+    fn push<'b>(&mut self, chunk: &'b [u8], preallocates: bool) -> Result<&'b [u8], Error> {
         // Padding number i precedes section number i, and the last one ends the file.
         let (from, to) = self.layout.gaps.get(self.sections.len()).copied().unwrap_or_default();
         if (from..to).contains(&self.found) {
@@ -139,11 +147,18 @@ impl Body {
         let entry = *entry.ok_or_else(|| self.layout.too_long())?;
         let mut builder = match self.next.take() {
             Some(builder) => builder,
-            None => WordsBuilder::new(usize::try_from(entry.words).map_err(|_| Error::Limit {
-                what: "words in a section",
-                asked: entry.words,
-                most: usize::MAX as u64,
-            })?)?,
+            None => {
+                let words = usize::try_from(entry.words).map_err(|_| Error::Limit {
+                    what: "words in a section",
+                    asked: entry.words,
+                    most: usize::MAX as u64,
+                })?;
+                if preallocates {
+                    WordsBuilder::preallocated(words)?
+                } else {
+                    WordsBuilder::new(words)?
+                }
+            }
         };
         let rest = builder.push(chunk)?;
         self.found = self.found.saturating_add(chunk.len().saturating_sub(rest.len()) as u64);

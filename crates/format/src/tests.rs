@@ -390,9 +390,11 @@ fn chunks_are_the_file() {
         assert!(max < 64 || copied < 25_000, "{copied} bytes copied, {max}");
         // No more chunks than needed: small segments share one.
         assert!(chunks.len() <= bytes.len() / max.clamp(1, 4096) + 20, "{max}");
-        let mut reader = ChunkReader::new(&Limits::default());
-        chunks.iter().for_each(|chunk| reader.push(chunk).unwrap());
-        reader.finish().unwrap().verify().unwrap();
+        for new in [ChunkReader::new, ChunkReader::preallocating] {
+            let mut reader = new(&Limits::default());
+            chunks.iter().for_each(|chunk| reader.push(chunk).unwrap());
+            reader.finish().unwrap().verify().unwrap();
+        }
     }
 }
 

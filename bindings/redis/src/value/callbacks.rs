@@ -123,6 +123,16 @@ impl Input {
         }
     }
 
+    /// Returns whether the bytes come from a file of this server or from its master, and not from a
+    /// client.
+    fn is_own(&self) -> bool {
+        // SAFETY: the server passed the stream to `rdb_load`.
+        let flags = unsafe {
+            api!(RedisModule_GetContextFlags)(api!(RedisModule_GetContextFromIO)(self.0))
+        };
+        flags & raw::REDISMODULE_CTX_FLAGS_LOADING as c_int != 0
+    }
+
     fn number(&self) -> Result<u64, Failure> {
         // SAFETY: the server passed the stream to `rdb_load`.
         let number = unsafe { api!(RedisModule_LoadUnsigned)(self.0) };
@@ -163,7 +173,8 @@ fn load(input: &Input, version: c_int) -> Result<Value, Failure> {
     }
     match input.number()? {
         FILTER => {
-            let mut reader = ChunkReader::new(&Limits::default());
+            let new = if input.is_own() { ChunkReader::preallocating } else { ChunkReader::new };
+            let mut reader = new(&Limits::default());
             input.chunks(|chunk| Ok(reader.push(chunk)?))?;
             let filter: Filter = Keyed::verified(reader.finish()?)?;
             Ok(filter.into())

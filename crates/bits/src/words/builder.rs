@@ -49,6 +49,14 @@ impl WordsBuilder {
         Ok(Self { words, len, filled: 0, bytes: 0 })
     }
 
+    /// Starts `len` words and allocates all of them, for a length from a trusted source.
+    ///
+    /// # Errors
+    /// Returns [`OutOfMemory`] if the allocation fails.
+    pub fn preallocated(len: usize) -> Result<Self, OutOfMemory> {
+        Ok(Self { words: Words::zeroed(len)?, len, filled: 0, bytes: 0 })
+    }
+
     /// Returns how many bytes are still missing.
     pub fn missing(&self) -> u64 {
         (self.len - self.filled) as u64 * 8 - self.bytes as u64
@@ -107,7 +115,8 @@ mod tests {
             let expected: Vec<u64> = (0..len as u64).map(mix).collect();
             let bytes: Vec<u8> = expected.iter().flat_map(|word| word.to_le_bytes()).collect();
             for size in [1, 3, 7, 8, 13, 64, 100_000] {
-                let mut builder = WordsBuilder::new(len).unwrap();
+                let made = [WordsBuilder::new(len), WordsBuilder::preallocated(len)];
+                let mut builder = made.into_iter().nth(size % 2).unwrap().unwrap();
                 for piece in bytes.chunks(size) {
                     assert!(builder.push(piece).unwrap().is_empty());
                 }
