@@ -197,7 +197,7 @@ test("inside: every kind is drawn, and every action tells what it did", async ()
         const empty = await drawn();
         await page.fill("#inside-key", "apple");
         await page.click("[data-do=insert]");
-        assert.match(await text("#story"), /cells changed/);
+        assert.match(await text("#story"), /cells? changed/);
         assert.notEqual(await drawn(), empty, `${kind}: the drawing changes`);
         await page.click("[data-do=lookup]");
         assert.match(await text("#story"), /is a member/, kind);
@@ -293,7 +293,7 @@ test("explore: the command serves the page, and opens the named file in it", asy
         await waitForText("#answer", /bits per key/);
         await page.click("a[href='#inside']");
         await page.click("[data-do=fill]");
-        await waitForText("#story", /cells changed/);
+        await waitForText("#story", /cells? changed/);
         const other = spawnSync(process.env.TAMIS_COMMAND, ["explore", "--port", new URL(address).port]);
         assert.equal(other.status, 2);
         assert.match(String(other.stderr), /in use/);
