@@ -1,6 +1,15 @@
 // Draws the cells of a filter on a canvas: rows flow from left to right, and wide rows wrap.
 
-const [BIT, HIGH, GAP, LABEL, SPACE, MARGIN] = [11, 20, 2, 14, 12, 12];
+const [BIT, HIGH, GAP, LABEL, SPACE, MARGIN, NAMES] = [11, 20, 2, 14, 12, 12, 96];
+
+/** Returns "1 cell" or "2 cells". */
+export function counted(count, noun) {
+    return `${count} ${count === 1 ? noun : plural(noun)}`;
+}
+
+function plural(noun) {
+    return noun.endsWith("y") ? `${noun.slice(0, -1)}ies` : `${noun}s`;
+}
 
 export class Drawing {
     /** `tell` gets a sentence about the cell under the pointer. */
@@ -64,7 +73,7 @@ export class Drawing {
         let y = MARGIN;
         this.labels = [];
         this.boxes = this.tables.map((table) => {
-            this.labels.push([MARGIN, y + 12, `${table.name}: ${table.rowName}s`, true]);
+            this.labels.push([MARGIN, y + 12, table.name === plural(table.rowName) ? table.name : `${table.name}: ${plural(table.rowName)}`, true]);
             y += 22;
             const boxes = [];
             let [x, bottom, start] = [MARGIN, y, 0];
@@ -81,13 +90,18 @@ export class Drawing {
                     y = bottom + SPACE;
                 }
                 this.labels.push([x, y + 10, String(table.row[start]), false]);
-                let [cx, cy] = [x, y + LABEL];
+                // A row of several lines has one for each role, with its name before it if there is room.
+                const names = total > room && table.roles.length > 1 && width > 600;
+                const left = names ? x + NAMES : x;
+                let [cx, cy] = [left, y + LABEL];
+                if (names) this.labels.push([x, cy + 14, table.roles[table.role[start]], false]);
                 for (let cell = start; cell < end; cell += 1) {
                     const w = Drawing.widthOf(table, cell);
                     const newRole = cell > start && table.role[cell] !== table.role[cell - 1] && total > room;
                     if (newRole || cx + w > width - MARGIN) {
-                        cx = x;
+                        cx = left;
                         cy += HIGH + GAP;
+                        if (names && newRole) this.labels.push([x, cy + 14, table.roles[table.role[cell]], false]);
                     }
                     boxes.push({ x: cx, y: cy, w });
                     cx += w + GAP;
@@ -151,7 +165,8 @@ export class Drawing {
         context.strokeStyle = this.step.matches ? colors.good : colors.bad;
         const boxes = [...this.step.cells].map((cell) => this.boxes[this.step.table][cell]);
         for (const { x, y, w } of boxes) context.strokeRect(x - 1, y - 1, w + 2, HIGH + 2);
-        if (boxes.length < 2 || boxes.length > 16) return;
+        const rows = new Set([...this.step.cells].map((cell) => this.tables[this.step.table].row[cell]));
+        if (rows.size < 2 || boxes.length > 16) return;
         context.lineWidth = 1.25;
         context.beginPath();
         boxes.forEach(({ x, y, w }, i) => (i ? context.lineTo(x + w / 2, y + HIGH / 2) : context.moveTo(x + w / 2, y + HIGH / 2)));

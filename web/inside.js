@@ -1,7 +1,7 @@
 // Look inside: the cells of a small filter, and the path of a key through them.
 
 import { Filter, kinds } from "./tamis/browser.js";
-import { Drawing } from "./drawing.js";
+import { Drawing, counted } from "./drawing.js";
 import { $, element, fillSelect, sentence } from "./dom.js";
 import * as state from "./state.js";
 import { showRate, showSize } from "./units.js";
@@ -153,13 +153,13 @@ function change(what, key) {
     }
     const changed = differences(before);
     redraw(changed);
-    text += `: ${changed.length} cells changed.`;
+    text += `: ${counted(changed.length, "cell")} changed.`;
     if (kind === "cuckoo" && what === "insert" && changed.length > 1) {
-        text += ` Both buckets were full: ${changed.length - 1} fingerprints moved to their other buckets.`;
+        text += ` Both buckets were full: ${counted(changed.length - 1, "fingerprint")} moved to another bucket.`;
     }
     if (kind === "quotient" && what === "insert") {
         const moved = changed.filter(([t, i]) => before[t].width[i] > 0 && before[t].roles[before[t].role[i]] === "remainder").length;
-        if (moved > 0) text += ` A collision: ${moved} entries shifted.`;
+        if (moved > 0) text += ` A collision: ${counted(moved, "entry")} shifted.`;
     }
     tell(text, what === "fill" ? [] : filter.path(key));
     drawing.setChanged(changed);
@@ -186,7 +186,7 @@ function repair() {
     $("inside-key").value = stranger;
     redraw(changed);
     const what = { extended: "stores more bits of the fingerprint", rehashed: "gave the bin a new hash function" }[how] ?? how;
-    tell(`“${stranger}” was a false positive. The filter ${what}; ${changed.length} cells changed, and now it says ${filter.contains(stranger) ? "perhaps" : "no"}.`, steps);
+    tell(`“${stranger}” was a false positive. The filter ${what}; ${counted(changed.length, "cell")} changed, and now it says ${filter.contains(stranger) ? "perhaps" : "no"}.`, steps);
     drawing.setChanged(changed);
 }
 
@@ -197,9 +197,9 @@ function tell(text, path) {
     $("story").textContent = sentence(text);
     $("steps").replaceChildren(...steps.map((step) => {
         const rows = [...new Set([...step.cells].map((cell) => drawing.rowOf(step.table, cell)))];
-        const where = rows.length === 0 ? "" : rows.length === 1 ? `, ${rows[0]}` : `, ${rows.length} ${rows[0].split(" ")[0]}s`;
+        const where = rows.length === 0 ? "" : rows.length === 1 ? `, ${rows[0]}` : `, ${counted(rows.length, rows[0].split(" ")[0])}`;
         const wanted = step.wanted > 1n ? `, compared with ${step.wanted.toString(16)}` : "";
-        return element("li", {}, `${sentence(step.what).slice(0, -1)}${where}: ${step.cells.length} cells${wanted}: ${step.matches ? "matches" : "does not match"}`);
+        return element("li", {}, `${sentence(step.what).slice(0, -1)}${where}: ${counted(step.cells.length, "cell")}${wanted}: ${step.matches ? "matches" : "does not match"}`);
     }));
     buttons();
 }

@@ -107,7 +107,7 @@ const bytes = fruit.toBytes(); // a .tamis file`;
 
     cli({ kind, keys, fpr, form, secure }) {
         const hash = secure ? " --hash secure" : "";
-        if (form === "window") return `tamis uniq --window ${keys} --fpr ${fpr}${hash} stream.txt`;
+        if (form === "window") return `tamis uniq --window ${keys} --fpr ${fpr} stream.txt`;
         const capacity = form === "static" || form === "map" ? "" : ` --keys ${keys}`;
         const values = form === "map" ? " --values" : "";
         const build = `tamis build keys.txt --filter ${kind}${capacity} --fpr ${fpr}${hash}${values} -o keys.tamis`;

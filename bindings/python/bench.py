@@ -1,10 +1,11 @@
 """Compares tamis with other Python packages, in one run with the same keys.
 
     pip install rbloom abloom pybloomfiltermmap3 pyprobables pyfusefilter
-    python bindings/python/bench.py [KEYS]
+    python bindings/python/bench.py [KEYS [ROUNDS]]
 
-Each figure is the minimum of several rounds, in which the packages take turns. Times of loops are processor
-time, times of batches are wall time. Packages that are not installed are left out.
+Each figure is the minimum of several rounds, in which the packages take turns. Times are processor time of all
+threads, so that other programs on the machine disturb them less. Packages that are not installed are left
+out.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import pyarrow as pa
 
 import tamis
 
-ROUNDS = 5
+ROUNDS = int(sys.argv[2]) if len(sys.argv) > 2 else 5
 FPR = 0.01
 
 
@@ -180,9 +181,9 @@ def batches(count: int) -> None:
     best = Best()
 
     def timed(what: str, action: Callable[[], Any]) -> Any:
-        start = time.perf_counter()
+        start = time.process_time()
         result = action()
-        best.note("tamis", what, time.perf_counter() - start, count)
+        best.note("tamis", what, time.process_time() - start, count)
         return result
 
     for _ in range(ROUNDS):

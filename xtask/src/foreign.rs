@@ -23,10 +23,9 @@ const PACKAGES: [&str; 6] = [
 ];
 /// The source distribution with the jars of Spark, Guava and DataSketches: 435 MiB.
 const SPARK: &str = "pyspark==4.3.0";
-const JARS: [&str; 7] = [
+const JARS: [&str; 6] = [
     "spark-sketch",
     "spark-common-utils",
-    "spark-unsafe",
     "guava",
     "failureaccess",
     "datasketches-java",

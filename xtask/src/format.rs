@@ -29,7 +29,8 @@ fn filters() -> Result<Vec<PathBuf>> {
     for entry in fs::read_dir(FILTERS)? {
         let path = entry?.path();
         let root = if path.is_dir() { path.join("mod.rs") } else { path };
-        if root.extension().is_some_and(|extension| extension == "rs") {
+        // The folder `bloom/` belongs to `bloom.rs`.
+        if root.is_file() && root.extension().is_some_and(|extension| extension == "rs") {
             roots.push(root);
         }
     }

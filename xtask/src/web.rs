@@ -70,6 +70,7 @@ pub(crate) fn write() -> Result<()> {
 
 /// Tests the npm package under Node and the page in Chromium.
 pub(crate) fn test() -> Result<()> {
+    cargo(["fmt", "--manifest-path", MANIFEST, "--all", "--check"])?;
     for (program, name) in [("node", "nodejs"), ("npm", "npm"), ("chromium", "chromium")] {
         if !install(program, name) {
             println!(
