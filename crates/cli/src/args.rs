@@ -540,9 +540,9 @@ pub(crate) struct Comm {
 /// Merge filters into a filter of all their keys
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The filters must have the same kind, shape, hash and seed, and the capacity for the keys of all. With
---force a union of bit arrays may exceed the capacity. Its file then states the estimated number of
-keys as its capacity, and the false positive rate of that many keys.
+The filters must have the same kind, shape, hash and seed, and the capacity for the keys of all.
+With --force a union of bit arrays may exceed the capacity. Its file then states the estimated
+number of keys as its capacity, and the false positive rate of that many keys.
 
 Example:
   seed=$(openssl rand -hex 16)
