@@ -269,6 +269,18 @@ mod tests {
 
     const BITS: u32 = 4;
 
+    #[test]
+    fn a_version_is_stable_only_between_writes() {
+        let shard = Shard::<Broom>::new(None, 0);
+        let state = &mut *shard.state_mut();
+        let before = state.stable_version();
+        assert!(before.is_some());
+        state.begin_write();
+        assert_eq!(state.stable_version(), None);
+        state.end_write();
+        assert!(state.stable_version().is_some() && state.stable_version() != before);
+    }
+
     /// Returns the keys of shard 3 from `from` on.
     fn keys_of_a_shard(hasher: &KeyHasher, from: u64) -> impl Iterator<Item = ShardKey> {
         let keys = (from..).map(move |key| ShardKey::new(key.hash_with(hasher), BITS));

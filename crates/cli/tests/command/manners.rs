@@ -235,3 +235,33 @@ fn info_and_plan_tell_parameters_and_reasons() {
     let told = sandbox.error("plan --keys 1M --needs unknown");
     assert_eq!(told.matches("static").count(), 1, "{told}");
 }
+
+/// A command that changes a filter tells how many keys it changed.
+#[test]
+fn changes_are_counted() {
+    let sandbox = Sandbox::new(&[
+        ("keys", b"apple\npear\n"),
+        ("some", b"pear\nplum\nquince\n"),
+        ("values", b"apple\t3\npear\t4\n"),
+    ]);
+    sandbox.ok("build keys --filter counting_quotient --fpr 1e-9 -q -o f");
+    sandbox.ok("build --values values -q -o map");
+    let told = |line: &str| text(&sandbox.run(line).stderr).trim_end().to_owned();
+    assert_eq!(told("remove f some -o g"), "g: removed 1 keys, 2 were absent, 1 in total");
+    assert_eq!(told("set map values -o new"), "new: set 2 values");
+    assert_eq!(sandbox.ok("set --json map values -o new").trim_end(), r#"{"set":2}"#);
+    let removed = sandbox.ok("remove --json f some -o g");
+    assert_eq!(removed.trim_end(), r#"{"removed":1,"absent":2,"keys":1}"#);
+}
+
+/// A filter that is small enough for a buffer is on its way before the command reports success.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_filter_for_a_full_device_is_an_error() {
+    let sandbox = Sandbox::new(&[("keys", b"apple\n")]);
+    let full = std::fs::File::create("/dev/full").unwrap();
+    let line = "build keys --filter bloom -q -o -";
+    let output = sandbox.command(line).stdout(full).output().unwrap();
+    let told = failure(&output, line);
+    assert_eq!(told, "standard output: No space left on device");
+}

@@ -117,3 +117,22 @@ impl Claim {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_confirmation_ends_by_either_clock() {
+        let (lease, long) = (Duration::from_secs(50), Duration::from_secs(100));
+        let Moment(instant, time) = Moment::now();
+        assert!(Moment(instant, time).is_within(lease));
+        // The machine was suspended, so that one clock stood still.
+        assert!(!Moment(instant, time - long).is_within(lease));
+        // The other clock was set back.
+        assert!(!Moment(instant, time + long).is_within(lease));
+        if let Some(before) = instant.checked_sub(long) {
+            assert!(!Moment(before, time).is_within(lease));
+        }
+    }
+}

@@ -117,11 +117,17 @@ fn checksum_of_files(folder: &Path, sync: bool) -> io::Result<u128> {
     Ok(xxh3_128(&sums))
 }
 
-/// Checks the files of a closed store, and removes the file [`CLOSED`] durably before they change.
+/// Checks the files of a store that is not open. The errors of a store that is open, or of a folder without a
+/// lock file, are those of `fjall`.
+fn check_files(folder: &Path) -> Result<(), Error> {
+    let Ok(Some(_lock)) = lock(folder) else { return Ok(()) };
+    check_closed(folder)?;
+    check_trees(folder)
+}
+
+/// Checks the files that [`CLOSED`] covers, and removes it durably before they change.
 fn check_closed(folder: &Path) -> Result<(), Error> {
     let path = folder.join(CLOSED);
-    // Without a lock file the store is damaged or not yet created, and while it is open there is no such file.
-    let Ok(Some(_lock)) = lock(folder) else { return Ok(()) };
     let file = match fs::read(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -234,8 +240,7 @@ impl FjallStore {
         if marker.exists() {
             return Err(unfinished(&marker));
         }
-        check_closed(path)?;
-        check_trees(path)?;
+        check_files(path)?;
         let database = open_database(path)?;
         let layout =
             match (database.keyspace_exists("clustered"), database.keyspace_exists("entries")) {
@@ -275,26 +280,29 @@ impl FjallStore {
     }
 }
 
-/// Checks the manifest of each tree and the contents of its tables. `fjall` does not read the checksum of a
-/// manifest, and reads that of a table's contents too late: some damaged ones make it panic or allocate any amount.
-fn check_trees(path: &Path) -> Result<(), Error> {
-    let Ok(trees) = path.join("keyspaces").read_dir() else { return Ok(()) };
+/// Checks the manifest of each tree and the lists of sections of its tables. `fjall` does not read the checksum
+/// of a manifest, and reads that of a list too late: some damaged ones make it panic or allocate any amount.
+fn check_trees(folder: &Path) -> Result<(), Error> {
+    let Ok(trees) = folder.join("keyspaces").read_dir() else { return Ok(()) };
     for tree in trees {
         let tree = tree.map_err(io_failed)?.path();
         // The file `current` is the number of the manifest, its checksum, and the kind of checksum, which is 0.
         let current = fs::read(tree.join("current")).unwrap_or_default();
-        if let Ok(current) = <[u8; 25]>::try_from(current) {
-            let number = u64::from_le_bytes(*current.first_chunk().expect("25 bytes"));
-            let manifest = fs::read(tree.join(format!("v{number}"))).map_err(io_failed)?;
-            if current[8..] != [&xxh3_128(&manifest).to_le_bytes()[..], &[0]].concat() {
-                return Err(Error::Corrupt { what: "a manifest is damaged" });
-            }
+        let Ok(current) = <[u8; 25]>::try_from(current) else { continue };
+        let number = u64::from_le_bytes(*current.first_chunk().expect("25 bytes"));
+        let manifest = fs::read(tree.join(format!("v{number}"))).map_err(io_failed)?;
+        if current[8..] != [&xxh3_128(&manifest).to_le_bytes()[..], &[0]].concat() {
+            return Err(Error::Corrupt { what: "a manifest is damaged" });
         }
         for table in tree.join("tables").read_dir().into_iter().flatten() {
             let table = table.map_err(io_failed)?.path();
-            if !has_sound_contents(&table).map_err(io_failed)? {
+            let number = table.file_name().and_then(|name| name.to_str()?.parse::<u64>().ok());
+            // The manifest names every table that is used. A crash may leave others, of any contents.
+            let is_used = number
+                .is_some_and(|number| manifest.windows(8).any(|word| word == number.to_le_bytes()));
+            if is_used && !has_sound_sections(&table).map_err(io_failed)? {
                 return Err(Error::Corrupt {
-                    what: "the table of contents of a table file is damaged",
+                    what: "the list of sections of a table file is damaged",
                 });
             }
         }
@@ -303,7 +311,7 @@ fn check_trees(path: &Path) -> Result<(), Error> {
 }
 
 /// Returns whether the list of a table's sections matches its checksum.
-fn has_sound_contents(table: &Path) -> io::Result<bool> {
+fn has_sound_sections(table: &Path) -> io::Result<bool> {
     /// Magic number, version and kind of checksum; then checksum, position and length of the list.
     const TRAILER: u64 = 6 + 16 + 8 + 8;
     let mut file = File::open(table)?;

@@ -249,3 +249,17 @@ fn fjall_reports_flipped_bytes() {
         assert!(!is_used || reported > harmless, "{tally:?}");
     }
 }
+
+/// The file `closed` describes a closed store. It is gone before the store can change, so that a crash does not
+/// leave it behind.
+#[test]
+fn fjall_marks_a_closed_store() {
+    let home = Named::in_temp_folder("dict", LAYOUTS[0]);
+    fill(&home);
+    let closed = Path::new(&home.location).join("closed");
+    assert!(closed.exists());
+    let store = home.open().unwrap();
+    assert!(!closed.exists());
+    drop(store);
+    assert!(closed.exists());
+}

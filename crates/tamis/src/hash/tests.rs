@@ -162,6 +162,7 @@ fn integers_hash_by_value() {
     let hasher = KeyHasher::new(HashId::Fast, [1, 2]);
     assert_eq!(7u8.hash_with(&hasher), 7i64.hash_with(&hasher));
     assert_eq!((-1i8).hash_with(&hasher), u64::MAX.hash_with(&hasher));
+    assert_eq!((-7i128).hash_with(&hasher), (-7i64).hash_with(&hasher));
     assert_ne!(7u64.hash_with(&hasher), 7u64.to_le_bytes().hash_with(&hasher));
 }
 

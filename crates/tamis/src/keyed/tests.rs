@@ -64,6 +64,9 @@ fn filters_combine_only_under_one_hash_and_keep_the_forms_of_keys() {
     text.insert("apple").unwrap();
     numbers.insert(&7u64).unwrap();
     let both = KeyForms::BYTES.union(KeyForms::INTEGERS);
+    let mut mixed = text.clone();
+    mixed.insert(&7u64).unwrap();
+    assert_eq!(mixed.key_forms(), both);
     for merge in [Keyed::<Bloom>::merge, Keyed::<Bloom>::force_merge] {
         let mut union = text.clone();
         merge(&mut union, &numbers).unwrap();

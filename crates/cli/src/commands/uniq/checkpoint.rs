@@ -33,28 +33,18 @@ impl Checkpoint {
         let mut lock_path = target.into_os_string();
         lock_path.push(".lock");
         let lock_path = PathBuf::from(lock_path);
-        let failed = |error: io::Error| failure(lock_path.display(), &error);
-        loop {
-            let mut options = OpenOptions::new();
-            let lock = options.write(true).create(true).truncate(false).open(&lock_path);
-            let lock = lock.map_err(failed)?;
-            match lock.try_lock() {
-                Ok(()) => {}
-                Err(TryLockError::WouldBlock) => {
-                    bail!("{}: another process uses this checkpoint", path.display())
-                }
-                Err(TryLockError::Error(error)) => return Err(failed(error)),
-            }
-            // The process that had the lock may have removed the file before it was locked here.
-            if is_at(&lock, &lock_path) {
-                return Ok(Self {
-                    path: path.to_owned(),
-                    _lock: lock,
-                    #[cfg(unix)]
-                    lock_path,
-                });
-            }
-        }
+        let open =
+            |path: &Path| OpenOptions::new().write(true).create(true).truncate(false).open(path);
+        let locked = lock_at(&lock_path, open);
+        let Some(lock) = locked.map_err(|error| failure(lock_path.display(), &error))? else {
+            bail!("{}: another process uses this checkpoint", path.display());
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            _lock: lock,
+            #[cfg(unix)]
+            lock_path,
+        })
     }
 
     /// Reads and verifies the filters, oldest first. Returns `None` if the file does not exist.
@@ -101,6 +91,25 @@ impl Drop for Checkpoint {
     /// Removes the lock file while it is locked. A file that is left after a crash is not locked.
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.lock_path);
+    }
+}
+
+/// Opens and locks the file at `path`. Returns `None` if another process has locked it.
+fn lock_at(
+    path: &Path,
+    mut open: impl FnMut(&Path) -> io::Result<File>,
+) -> io::Result<Option<File>> {
+    loop {
+        let file = open(path)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        // The process that had the lock may have removed the file before it was locked here.
+        if is_at(&file, path) {
+            return Ok(Some(file));
+        }
     }
 }
 
@@ -151,6 +160,25 @@ mod tests {
         drop(Checkpoint::lock(&path).unwrap());
         #[cfg(unix)]
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+    }
+
+    /// A file that is removed between opening and locking it is no lock.
+    #[cfg(unix)]
+    #[test]
+    fn a_lock_file_that_was_removed_meanwhile_is_opened_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("seen.lock");
+        let mut opened = 0;
+        let lock = lock_at(&path, |path| {
+            let file = File::create(path)?;
+            if opened < 2 {
+                fs::remove_file(path)?;
+            }
+            opened += 1;
+            Ok(file)
+        });
+        assert!(is_at(&lock.unwrap().unwrap(), &path));
+        assert_eq!(opened, 3);
     }
 
     /// Whoever removes the file and whoever opens it at that moment never both believe to have the lock.
