@@ -120,8 +120,8 @@ def test_another_version_on_an_executor(spark, monkeypatch):
         tamis.spark.build(spark.range(10), "id", capacity=10)
 
 
-@pytest.mark.parametrize("kind", ["split_block_bloom", "ribbon"])
-def test_a_killed_executor(spark, kind):
+def test_a_killed_executor(spark):
+    kind = "split_block_bloom"
     deadline = time.monotonic() + 60
     while len(executors(spark)) < 2:
         assert time.monotonic() < deadline
@@ -145,6 +145,6 @@ def test_a_killed_executor(spark, kind):
     ours = tamis.spark.build(slow, "id", kind=kind, capacity=ROWS, seed=3)
     thread.join()
     assert killed[0] not in executors(spark)
-    assert ours == tamis.build(range(ROWS), kind=kind, capacity=None if kind == "ribbon" else ROWS, seed=3)
+    assert ours == tamis.build(range(ROWS), kind=kind, capacity=ROWS, seed=3)
     # Another build runs on what is left, and on the executor that takes its place.
     assert tamis.spark.build(slow, "id", kind=kind, capacity=ROWS, seed=3) == ours
