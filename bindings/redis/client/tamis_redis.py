@@ -8,8 +8,8 @@
     seen.contains(["apple", "fig"])     # [True, False]
 
 The shard of an item is `crc32(item) * shards >> 32`, and its key is `name:{shard}`, so that shards lie in
-different slots. The Rust crate `tamis-redis-client` does the same. The number of shards is part of the
-filter: choose it once, some times the number of nodes that the cluster may grow to.
+different slots. The number of shards is part of the filter: choose it once, some times the number of nodes
+that the cluster may grow to.
 """
 
 import zlib
