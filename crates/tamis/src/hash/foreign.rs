@@ -41,7 +41,6 @@ pub(super) fn used_seed(id: HashId, seed: [u64; 2]) -> [u64; 2] {
 }
 
 /// Returns the hash of a byte string.
-#[inline(never)]
 pub(super) fn bytes(id: HashId, seed: u64, bytes: &[u8]) -> KeyHash {
     let (hi, lo) = match id {
         HashId::SparkMurmur3 => pair_32(seed, |seed| spark_bytes(bytes, seed)),
@@ -62,7 +61,6 @@ pub(super) fn bytes(id: HashId, seed: u64, bytes: &[u8]) -> KeyHash {
 }
 
 /// Returns the hash of an integer.
-#[inline(never)]
 pub(super) fn int(id: HashId, seed: u64, value: u64) -> KeyHash {
     match id {
         HashId::SparkMurmur3 => {

@@ -241,6 +241,15 @@ impl KeyHasher {
     pub fn bytes(&self, bytes: &[u8]) -> KeyHash {
         match self.id {
             HashId::Fast => self.fast.bytes(bytes),
+            _ => self.other_bytes(bytes),
+        }
+    }
+
+    /// Returns [`KeyHasher::bytes`] of other functions than `Fast`. In a function of its own, so that
+    /// `Fast` costs one comparison.
+    #[inline(never)]
+    fn other_bytes(&self, bytes: &[u8]) -> KeyHash {
+        match self.id {
             HashId::Secure => self.sip(bytes),
             id => foreign::bytes(id, self.seed[0], bytes),
         }
@@ -252,6 +261,14 @@ impl KeyHasher {
     pub fn int(&self, value: u64) -> KeyHash {
         match self.id {
             HashId::Fast => self.fast.int(value),
+            _ => self.other_int(value),
+        }
+    }
+
+    /// Returns [`KeyHasher::int`] of other functions than `Fast`.
+    #[inline(never)]
+    fn other_int(&self, value: u64) -> KeyHash {
+        match self.id {
             HashId::Secure => self.sip(&value.to_le_bytes()),
             id => foreign::int(id, self.seed[0], value),
         }
