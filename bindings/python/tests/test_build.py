@@ -102,16 +102,22 @@ def test_time_limit():
 
 def test_control_c_stops_a_build():
     """Keys without end; the interrupt arrives while they are read."""
-    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        tamis.build(iter(int, 1), kind="ribbon")
+    # A process in the background of a script ignores the signal.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            tamis.build(iter(int, 1), kind="ribbon", time_limit=60)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_control_c_stops_a_search():
     """The interrupt arrives while a slow kind is solved without the interpreter."""
     program = """
-import tamis, numpy as np, sys
+import signal, tamis, numpy as np
+signal.signal(signal.SIGINT, signal.default_int_handler)
 print("ready", flush=True)
 try:
     tamis.build(np.arange(2_000_000), kind="sat", fpr=1e-9)
