@@ -198,7 +198,8 @@ impl BloomGShape {
                 rate *= yes.powi(self.extra as i32);
             }
         }
-        rate
+        // The weights of the balls sum to 1 up to rounding, which a crowded shape amplifies.
+        rate.min(1.0)
     }
 
     /// Returns the distribution of the number of balls in one word: the smallest number, and the
