@@ -1,31 +1,18 @@
 //! Fields of up to 64 bits at any bit of an array, and ranges of bits that move.
 
-use tamis_bits::packed::mask;
+use tamis_bits::packed::{self, mask};
 
-/// Returns the `width` bits from `bit` on, at most 64; for a width of 0 returns 0.
+/// Returns the `width` bits from `bit` on, at most 64; for a width of 0 returns 0, also past the end.
 #[inline(always)]
 pub(super) fn get_bits(words: &[u64], bit: u64, width: u32) -> u64 {
-    if width == 0 {
-        return 0;
-    }
-    let (word, shift) = ((bit / 64) as usize, (bit % 64) as u32);
-    let low = words[word] >> shift;
-    let value = if shift + width > 64 { low | words[word + 1] << (64 - shift) } else { low };
-    value & mask(width)
+    if width == 0 { 0 } else { packed::get_at(words, width, bit) }
 }
 
 /// Sets the `width` bits from `bit` on to the low bits of `value`.
 #[inline(always)]
 pub(super) fn set_bits(words: &mut [u64], bit: u64, width: u32, value: u64) {
-    if width == 0 {
-        return;
-    }
-    let (word, shift) = ((bit / 64) as usize, (bit % 64) as u32);
-    let value = value & mask(width);
-    words[word] = words[word] & !(mask(width) << shift) | value << shift;
-    if shift + width > 64 {
-        let high = 64 - shift;
-        words[word + 1] = words[word + 1] & !(mask(width) >> high) | value >> high;
+    if width > 0 {
+        packed::set_at(words, width, bit, value);
     }
 }
 
