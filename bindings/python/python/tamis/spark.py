@@ -1,8 +1,8 @@
 """Filters on Apache Spark: built and probed by all executors.
 
 ``build`` makes a filter from a column, ``contains`` is a condition on a column, and ``semi_join`` drops most
-rows of a large table before they are moved for a join. All three work with classic sessions and with Spark
-Connect, of PySpark 4. The package must be installed on the executors, in the version of the driver.
+rows of a large table before they are moved for a join. All three are tested with classic sessions of
+PySpark 4. The package must be installed on the executors, in the version of the driver.
 
 Only finished filters pass through the driver:
 
