@@ -22,7 +22,7 @@
 //! * [`Keyed<F>`] is what you hold: a [`KeyHasher`] and a filter. It takes strings, bytes, integers and
 //!   tuples, and [`Keyed::builder`] makes it.
 //! * The [filters] work on [`KeyHash`]es, 128 bits per key. Their abilities are traits: [`Insert`],
-//!   [`Remove`], [`Count`], [`Merge`], [`SetOps`], [`Overfill`], [`Grow`], [`Window`], [`Static`],
+//!   [`Remove`], [`Count`], [`Merge`], [`SetOps`], [`List`], [`Resize`], [`Overfill`], [`Grow`], [`Window`], [`Static`],
 //!   [`Map`], [`Deny`], [`Adapt`], [`Persist`].
 //! * [`AnyFilter`] and [`Kind`] are for kinds that are known only at run time. `Keyed<AnyFilter>` has every
 //!   operation of every kind; one that its kind lacks is [`Error::Unsupported`].
@@ -112,8 +112,8 @@ pub use tamis_format::{
     ChunkReader, Error as FileError, Header, KeyForms, Limits, Name, Reader, Writer,
 };
 pub use traits::{
-    Adapt, Build, BuildMap, Count, Deny, Filter, Grow, Insert, Map, Merge, Overfill, Persist,
-    Remove, Repair, SetOps, Static, Window, given,
+    Adapt, Build, BuildMap, Count, Deny, Filter, Grow, Insert, List, Map, Merge, Overfill, Persist,
+    Remove, Repair, Resize, SetOps, Static, Window, given,
 };
 
 /// The README's example is a test.

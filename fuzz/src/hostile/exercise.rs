@@ -91,6 +91,10 @@ fn query(filter: &Keyed<AnyFilter>, keys: &[KeyHash], sound: bool) {
     }
     assert_eq!(any.window().is_ok(), kind.can(Capability::Window));
     assert_eq!(any.due().is_ok(), kind.can(Capability::Adapt));
+    match any.list() {
+        Ok(list) => drop(list.count()),
+        Err(_) => assert!(!kind.can(Capability::List)),
+    }
     match any.cardinality() {
         Ok(keys) => assert!(keys >= 0.0, "{keys} keys"),
         Err(_) => assert!(!kind.can(Capability::SetOps)),
@@ -242,6 +246,10 @@ fn merge(filter: &mut Keyed<AnyFilter>, keys: &[KeyHash], random: &mut Random, _
     };
     if random.below(2) == 0 {
         let _ = other.filter_mut().insert_batch(keys);
+    }
+    // Most kinds cannot, and some tables have no bit to spare.
+    if random.below(4) == 0 {
+        let _ = other.resize(other.capacity().saturating_mul(2), None);
     }
     let merged = match random.below(2) {
         0 => filter.merge(&other),
