@@ -28,8 +28,8 @@ pub(crate) use dict::{
 pub(crate) use foreign::{Export, Import};
 pub(crate) use parse::{ExportTo, KindOrAuto, OnOverflow, Window, with_underscores};
 pub(crate) use resize::{List, Resize};
-pub(crate) use sat::Ksat;
-pub(crate) use similar::Similar;
+pub(crate) use sat::{Ksat, Sat, SatCommand, SatExport};
+pub(crate) use similar::{Passages, Similar};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -77,6 +77,7 @@ pub(crate) enum Command {
     Plan(Plan),
     Dict(Dict),
     Ksat(Ksat),
+    Sat(Sat),
     Bench(Bench),
     #[cfg(feature = "explore")]
     Explore(Explore),
@@ -211,6 +212,9 @@ pub(crate) struct Build {
     /// With `--filter sat`: sliced, multi, single or nae [default: sliced]
     #[arg(long, value_name = "NAME")]
     pub(crate) construction: Option<String>,
+    /// With `--filter sat`: solutions of the formula that `tamis sat export` wrote for these keys
+    #[arg(long, value_name = "FILE", requires = "seed", conflicts_with_all = ["values", "deny", "keys"])]
+    pub(crate) solution: Vec<PathBuf>,
     /// Stop after this many seconds and save nothing [default: no limit]
     #[arg(long, value_name = "SECONDS", value_parser = parse::seconds, allow_negative_numbers = true)]
     pub(crate) time_limit: Option<Duration>,

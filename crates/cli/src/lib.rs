@@ -91,6 +91,7 @@ fn dispatch(command: &Command) -> anyhow::Result<bool> {
         Command::Plan(args) => plan::run(args).map(|()| true),
         Command::Dict(args) => dict::run(args),
         Command::Ksat(args) => ksat::run(args),
+        Command::Sat(args) => sat::run(args).map(|()| true),
         Command::Bench(args) => bench::run(args).map(|()| true),
         #[cfg(feature = "explore")]
         Command::Explore(args) => explore::run(args).map(|()| true),

@@ -7,10 +7,10 @@ use clap::Args;
 /// Write what changed from one filter to another, compressed
 #[derive(Args, Debug)]
 #[command(after_help = "\
-`tamis patch A D` makes B of A and D, byte for byte. D is small if A and B have the same shape, hash and
-seed, and B has a few keys more or fewer. After 1 % of new keys D takes about 4 % of a bloom filter, and
-half of a full counting_quotient, in which most entries move.
-D is compressed by zstd. A and B are read into memory.
+`tamis patch A D` makes B of A and D, byte for byte. D is small if A and B have the same shape,
+hash and seed, and B has a few keys more or fewer. After 1 % of new keys D takes about 4 % of a
+bloom filter, and half of a full counting_quotient, in which most entries move. D is compressed by
+zstd. A and B are read into memory.
 
 Example: send a filter once, and then only what changed
   tamis export cache.tamis --to bloom -o new.tamis
@@ -37,8 +37,8 @@ pub(crate) struct Diff {
 /// Make a new filter of an old one and the changes that `tamis diff` wrote
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The checksum of A must be the one in D: changes between other files are refused, and the file is left
-unchanged. The result is the file that `tamis diff` read, byte for byte.
+The checksum of A must be the one in D: changes between other files are refused, and the file is
+left unchanged. The result is the file that `tamis diff` read, byte for byte.
 
 Example:
   tamis patch received.tamis changes")]

@@ -54,8 +54,8 @@ pub(crate) struct Import {
 #[derive(Args, Debug)]
 #[command(after_help = join(FORMATS, "
 
-`--to bloom` writes a .tamis file: the plain Bloom filter of a counting_bloom, which has the same answers
-in a fifth of the memory, to send to those who only look keys up.
+`--to bloom` writes a .tamis file: the plain Bloom filter of a counting_bloom, which has the same
+answers in a fifth of the memory, to send to those who only look keys up.
 
 Examples:
   tamis export cache.tamis --to bloom -o peers.tamis

@@ -10,11 +10,11 @@ use crate::number;
 /// Change the capacity of a filter, without its keys
 #[derive(Args, Debug)]
 #[command(after_help = "\
-quotient, counting_quotient and hash_compaction store fingerprints, which fit tables of other sizes. A
-larger table has more slots and as many bits fewer in each. The fingerprints stay the same, so the false
-positive rate depends on the keys in the filter: after 8 times as many keys it is 8 times as high.
-With --fpr the fingerprints lose the bits that this rate does not need, for good. hash_compaction cannot
-shorten them. counting_quotient halves only an even number of slots.
+quotient, counting_quotient and hash_compaction store fingerprints, which fit tables of other
+sizes. A larger table has more slots and as many bits fewer in each. The fingerprints stay the
+same, so the false positive rate depends on the keys in the filter: after 8 times as many keys it
+is 8 times as high. With --fpr the fingerprints lose the bits that this rate does not need, for
+good. hash_compaction cannot shorten them. counting_quotient halves only an even number of slots.
 
 On an error the file is left unchanged.
 
@@ -48,8 +48,8 @@ pub(crate) struct Resize {
 /// Print the fingerprints of a filter in ascending order, with their counts
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Each line has a fingerprint in hexadecimal, a tab, and the number of copies. A fingerprint stands for
-all keys whose hashes begin with it; keys cannot be recovered from it.
+Each line has a fingerprint in hexadecimal, a tab, and the number of copies. A fingerprint stands
+for all keys whose hashes begin with it; keys cannot be recovered from it.
 
 Example:
   tamis list seen.tamis | sort -k2 -nr | head      the fingerprints with most copies")]

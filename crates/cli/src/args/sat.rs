@@ -1,11 +1,12 @@
-//! The options of `ksat`.
+//! The options of `ksat` and `sat`.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, Subcommand};
+use tamis::HashId;
 
-use super::parse;
+use super::{Form, parse};
 use crate::number;
 
 /// Solve a random k-SAT formula in DIMACS format
@@ -44,6 +45,66 @@ pub(crate) struct Ksat {
     #[arg(long)]
     pub(crate) json: bool,
     /// Print no progress
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+/// Write the formula of a SAT filter, for any solver
+#[derive(Args, Debug)]
+pub(crate) struct Sat {
+    #[command(subcommand)]
+    pub(crate) command: SatCommand,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum SatCommand {
+    Export(SatExport),
+}
+
+/// Write the formula of a filter to be, in DIMACS format
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Each key is a clause of each of the filter's s formulas, the planes. All planes are written as one
+formula, with variables 1 to n for the first plane, n + 1 to 2n for the second, and so on. --plane
+writes one of them, so that several solvers can work at once. The constructions single and nae
+have one formula, of which the filter needs s solutions that differ.
+
+`tamis build --filter sat` makes the filter of the solutions. It takes the same keys and options,
+and --solution: a file of one solution of all planes, or of s solutions. There are at most 2^15 -
+1 keys, for multi, single and nae 2^18 - 1.
+
+Example:
+  tamis sat export words.txt --seed 0x1 --fpr 25% -o words.cnf
+  kissat words.cnf > words.sol
+  tamis build words.txt --filter sat --seed 0x1 --fpr 25% --solution words.sol -o words.tamis")]
+pub(crate) struct SatExport {
+    /// Files of keys; `-` is standard input [default: -]
+    #[arg(value_name = "KEYS")]
+    pub(crate) keys_from: Vec<PathBuf>,
+    /// File to write the formula to; `-` is standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// Write the formula of this plane alone, from 0 on
+    #[arg(long, value_name = "P")]
+    pub(crate) plane: Option<u64>,
+    /// False positive rate: the share of non-members that the filter accepts
+    #[arg(long, value_name = "P", default_value = "1%", value_parser = parse::rate, allow_negative_numbers = true)]
+    pub(crate) fpr: f64,
+    /// A setting of `sat`: k, efficiency, construction, s, n
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse::setting)]
+    pub(crate) set: Vec<(String, String)>,
+    /// Hash function: `secure` resists adversarial keys, `fast` does not
+    #[arg(long, value_name = "HASH", default_value = "fast", value_parser = parse::hash())]
+    pub(crate) hash: HashId,
+    /// Seed of the hash function, 32 hexadecimal digits, as for `tamis build`
+    #[arg(long, value_name = "HEX", value_parser = number::seed)]
+    pub(crate) seed: [u64; 2],
+    #[command(flatten)]
+    pub(crate) form: Form,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print errors only
     #[arg(short, long)]
     pub(crate) quiet: bool,
 }

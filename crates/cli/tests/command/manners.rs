@@ -156,6 +156,7 @@ fn json_has_the_documented_fields() {
         "diff --json f g -o d",
         "patch --json f d -o h",
         "similar --json bloom bloom",
+        "similar --json --passages --passage lines keys keys",
         "info --json f",
         "info --json tiny",
         "info --json bloom",
@@ -165,6 +166,7 @@ fn json_has_the_documented_fields() {
         "filters --json",
         "plan --keys 1M --json",
         "ksat --json one.cnf",
+        "sat export --json keys --seed 0x1 --fpr 50% -o x.cnf",
         "ksat --json none.cnf",
         "ksat --json --flips 10 two.cnf",
     ] {

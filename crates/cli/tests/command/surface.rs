@@ -38,6 +38,7 @@ fn help_pages_and_completions_are_there() {
         "plan",
         "dict",
         "ksat",
+        "sat",
         "bench",
         "demo",
         "completions",
