@@ -14,7 +14,7 @@ const MANIFEST: &str = "bindings/wasm/Cargo.toml";
 const MAX_GZIPPED: u64 = 600 << 10;
 
 /// The figures that the page shows.
-const FIGURES: [&str; 8] = [
+pub(crate) const FIGURES: [&str; 8] = [
     "docs/bits-per-key.svg",
     "lab/adaptive/sustained.svg",
     "lab/dictionary/redb-replay-accesses.svg",
