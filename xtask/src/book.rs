@@ -70,6 +70,7 @@ create-missing = false
 default-theme = \"light\"
 preferred-dark-theme = \"navy\"
 smart-punctuation = false
+no-section-label = true
 additional-css = [\"book.css\"]
 
 [output.html.print]
@@ -79,12 +80,15 @@ enable = false
 runnable = false
 ";
 
-/// Drawings fit in the column, and plots, whose text is grey, stand on the ground of the page.
+/// Drawings fit in the column, and the arrows to other pages stand below it, not on it.
 const STYLE: &str = "\
 :root { --content-max-width: 1000px; }
 .content pre > code { font-size: 1.3rem; line-height: 1.35; }
 .content main table { margin-inline: 0; }
+.content main th { text-align: start; }
 .content img { max-width: 100%; }
+.nav-wide-wrapper { display: none; }
+.nav-wrapper { display: block; }
 ";
 
 /// A page of the book.
@@ -219,13 +223,17 @@ fn resolve(from: &str, target: &str, index: &Index<'_>, sources: &Path) -> Resul
     }
     let (path, found) = if Path::new(".").join(&path).is_dir() {
         let file = file.trim_end_matches('/');
-        (format!("{path}/README.md").trim_start_matches('/').to_owned(), format!("{file}/README.md"))
+        (
+            format!("{path}/README.md").trim_start_matches('/').to_owned(),
+            format!("{file}/README.md"),
+        )
     } else {
         (path, target.to_owned())
     };
     match index.pages.get(path.as_str()) {
         Some(text) => {
-            let known = anchor.is_empty() || markdown::anchors(text).iter().any(|own| own == anchor);
+            let known =
+                anchor.is_empty() || markdown::anchors(text).iter().any(|own| own == anchor);
             ensure!(known, "{path} has no heading of that name");
         }
         None => {
@@ -329,7 +337,10 @@ fn listed(path: &str) -> Result<Page> {
 /// are Rust.
 fn plain(docs: &str) -> String {
     let prose = markdown::map_prose(&kinds::linked(docs), |prose| {
-        prose.split_inclusive('\n').map(|line| line.replacen("# ", "## ", usize::from(line.starts_with("# ")))).collect()
+        prose
+            .split_inclusive('\n')
+            .map(|line| line.replacen("# ", "## ", usize::from(line.starts_with("# "))))
+            .collect()
     });
     prose.replace("```\nuse ", "```rust\nuse ")
 }

@@ -302,7 +302,9 @@ fn lab(kind: Kind, figures: &Figures) -> Result<String> {
         let column = head.iter().position(|cell| cell == "filter");
         let column = column.with_context(|| format!("{path} has no column `filter`"))?;
         let rows: Vec<_> = rows
-            .filter(|row| row.get(column).and_then(|cell| cell.split(' ').next()) == Some(kind.name()))
+            .filter(|row| {
+                row.get(column).and_then(|cell| cell.split(' ').next()) == Some(kind.name())
+            })
             .collect();
         ensure!(rows.iter().all(|row| row.len() == head.len()), "{path} is not a table");
         if !rows.is_empty() {

@@ -67,7 +67,8 @@ pub(crate) fn indented_blocks(page: &str) -> Vec<usize> {
             found.push(i + 1);
         }
         if prose && !text.is_empty() && !line.starts_with(' ') {
-            in_list = text.starts_with(['*', '-']) || text.starts_with(|c: char| c.is_ascii_digit());
+            in_list =
+                text.starts_with(['*', '-']) || text.starts_with(|c: char| c.is_ascii_digit());
         }
         after_blank = text.is_empty();
     }
@@ -180,6 +181,9 @@ mod tests {
     fn headings_have_anchors() {
         assert_eq!(title(PAGE), Some("A `b` page"));
         assert_eq!(anchors(PAGE), ["a-b-page"]);
-        assert_eq!(anchor("10 `tinyset`, 11 `removable_tinyset`"), "10-tinyset-11-removable_tinyset");
+        assert_eq!(
+            anchor("10 `tinyset`, 11 `removable_tinyset`"),
+            "10-tinyset-11-removable_tinyset"
+        );
     }
 }
