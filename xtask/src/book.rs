@@ -425,7 +425,7 @@ fn check_blocks() -> Result<()> {
 /// | language | test |
 /// | --- | --- |
 /// | `rust` | documentation tests of the crate that includes the page |
-/// | `console`, and `text,file=NAME`, its input | `crates/cli/tests/cmd.rs` runs the commands and compares the output |
+/// | `console`, and `text,file:NAME`, its input | `crates/cli/tests/cmd.rs` runs the commands and compares the output |
 /// | `sh` | `crates/cli/src/args.rs` parses every call of `tamis` |
 /// | `python` | `bindings/python/tests/test_types_and_docs.py` |
 /// | `python,spark` | `bindings/python/tests_spark/test_spark.py` |
@@ -482,7 +482,7 @@ mod tests {
         assert!(check_block("docs/a.md", "rust,no_run", false, "").is_err());
         let includes = "#[doc = include_str!(\"../../../docs/a.md\")]";
         assert!(check_block("docs/a.md", "rust,no_run", false, includes).is_ok());
-        assert!(check_block("docs/a.md", "text,file=keys.txt", false, "").is_ok());
+        assert!(check_block("docs/a.md", "text,file:keys.txt", false, "").is_ok());
     }
 
     #[test]

@@ -10,7 +10,7 @@ fn cmd() {
 
 /// The commands in blocks of `console` print what their page says.
 ///
-/// Their files are the blocks of `text,file=NAME` of the page; those of the README are in `cmd/surface.in`.
+/// Their files are the blocks of `text,file:NAME` of the page; those of the README are in `cmd/surface.in`.
 #[test]
 fn pages() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pages");
@@ -36,7 +36,7 @@ fn pages() {
                 fs::copy(&path, files.join(path.file_name().unwrap())).unwrap();
             }
         }
-        for block in text.split("\n```text,file=").skip(1) {
+        for block in text.split("\n```text,file:").skip(1) {
             let (file, rest) = block.split_once('\n').unwrap();
             let (content, _) = rest.split_once("```").unwrap();
             fs::write(files.join(file), content).unwrap();
