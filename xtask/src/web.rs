@@ -87,8 +87,9 @@ pub(crate) fn test() -> Result<()> {
     run(npm(&modules).arg(&package))?;
     let testdata = fs::canonicalize("testdata")?;
     run(Command::new("node")
-        .args(["--test", "filter.test.mjs"])
+        .args(["--test", "filter.test.mjs", "pages.test.mjs"])
         .current_dir(&modules)
+        .env("TAMIS_ROOT", fs::canonicalize(".")?)
         .env("TAMIS_TESTDATA", &testdata))?;
     run(Command::new("node")
         .args(["node_modules/typescript/bin/tsc", "--project", "."])
