@@ -1,6 +1,8 @@
 //! The command line: commands, options and their help texts.
 
 mod dict;
+#[cfg(test)]
+mod examples;
 mod foreign;
 mod parse;
 

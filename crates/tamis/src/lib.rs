@@ -116,7 +116,17 @@ pub use traits::{
     Remove, Repair, SetOps, Static, Window, given,
 };
 
-/// The README's example is a test.
+/// The examples of the README and of pages of `docs/` are tests.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
+mod pages {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../docs/getting-started.md")]
+    struct GettingStarted;
+    #[doc = include_str!("../../../docs/recipes/dedup-a-log.md")]
+    struct DedupALog;
+    #[doc = include_str!("../../../docs/recipes/ship-a-deny-list.md")]
+    struct ShipADenyList;
+    #[doc = include_str!("../../../docs/recipes/split-a-join.md")]
+    struct SplitAJoin;
+}

@@ -332,6 +332,15 @@ impl Shape for RibbonShape {
 }
 
 /// A ribbon filter.
+///
+/// # Examples
+/// ```
+/// use tamis::{Keyed, Ribbon};
+///
+/// let words = Keyed::<Ribbon>::builder().fpr(0.001).build(["apple", "pear"])?;
+/// assert!(words.contains("apple") && words.contains("pear"));
+/// # Ok::<_, tamis::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ribbon {
     shape: RibbonShape,
