@@ -21,7 +21,7 @@
 
 use tamis::{AnyFilter, Build, Filter, ForeignBloom, HashId, KeyHasher, Keyed, Walk};
 
-use crate::bytes::{Bytes, buffer, push_le, words_le};
+use crate::bytes::{Bytes, Input, buffer, push_le};
 use crate::error::{other_kind, unsuitable};
 use crate::sizes::{at_least_one, build_bloom};
 use crate::{Codec, Error, Format};
@@ -88,10 +88,10 @@ fn header(bytes: &[u8]) -> Result<Header<'_>, Error> {
     Ok(Header { keys, bits, probes, note, body: rest.exactly(bytes)? })
 }
 
-fn read(bytes: &[u8]) -> Result<Keyed<AnyFilter>, Error> {
-    let Header { keys, bits, probes, note, body } = header(bytes)?;
+fn read(input: &Input<'_>) -> Result<Keyed<AnyFilter>, Error> {
+    let Header { keys, bits, probes, note, body } = header(input.bytes)?;
     let [.., capacity, _] = note;
-    let filter = ForeignBloom::from_words(Walk::RedisBloom, bits, probes, words_le(body))?;
+    let filter = ForeignBloom::from_words(Walk::RedisBloom, bits, probes, input.words_le(body)?)?;
     let filter = filter.with_keys(keys, keys.max(capacity))?.with_note(&note)?;
     Ok(Keyed::new(KeyHasher::new(HashId::RedisBloomMurmur2, [0; 2]), filter.into()))
 }

@@ -166,7 +166,7 @@ fn errors_name_what_is_wrong() {
     for (line, expected) in [
         (
             "import short -o f",
-            "short: the format is not recognised; if it is one of these, state it with --from: parquet, spark_v1, spark_v2, guava, fuse8, fuse16, rbloom, dcso, datasketches, redisbloom",
+            "short: the format is not recognised; if it is one of these, state it with --from: parquet, spark_v1, spark_v2, guava, fuse8, fuse16, rbloom, dcso, datasketches, redisbloom, bloomfilter",
         ),
         ("import short --from guava -o f", "short: not a guava filter: it is truncated"),
         ("import missing -o f", "missing: No such file or directory"),
