@@ -67,7 +67,12 @@ fn header(bytes: &[u8]) -> Result<Header<'_>, Error> {
     match rest.u32_le()? {
         1 => {}
         0 => return Err(rest.malformed("its chain has no filter")),
-        _ => return Err(rest.malformed("chains of several filters are not supported")),
+        _ => {
+            return Err(rest.malformed(
+                "its chain has several filters, which is not supported; add the keys again to a key \
+                 that BF.RESERVE made for all of them",
+            ));
+        }
     }
     let [options, growth] = [rest.u32_le()?, rest.u32_le()?].map(u64::from);
     if options & HASH_64 == 0 {
