@@ -47,6 +47,20 @@ impl KeyHash {
         Self { hi: hash & !0xffff_ffff, lo: hash & 0xffff_ffff }
     }
 
+    /// Returns the hash of the crate `bloomfilter`: SipHash-1-3 with 64 bits of `bytes` under each half of
+    /// its seed. `bytes` are what the key's `std::hash::Hash` writes on a 64-bit little-endian machine: an
+    /// integer's own bytes, a `str` and a byte 255, or the length of a `[u8]` as 8 bytes and the bytes.
+    ///
+    /// ```
+    /// use tamis::{HashId, KeyHash, KeyHasher};
+    ///
+    /// let hasher = KeyHasher::new(HashId::BloomfilterSip13, [1, 2]).with_second_seed([3, 4]);
+    /// assert_eq!(KeyHash::bloomfilter([[1, 2], [3, 4]], &7u64.to_le_bytes()), hasher.int(7));
+    /// ```
+    pub fn bloomfilter(seed: [[u64; 2]; 2], bytes: &[u8]) -> Self {
+        foreign::sip_pair(seed, &[bytes])
+    }
+
     /// An endless walk over `0..places`, the same for the same hash.
     ///
     /// Each step adds `lo` and turns the sum, so that bits which did not count yet come to the top:
@@ -115,6 +129,9 @@ pub enum HashId {
     DataSketchesXxh64 = 22,
     /// Two MurmurHash64A hashes, the second seeded with the first, of RedisBloom.
     RedisBloomMurmur2 = 23,
+    /// Two SipHash-1-3 hashes under a seed of 256 bits, of the crate `bloomfilter`: see
+    /// [`KeyHash::bloomfilter`]. Text and bytes are hashed as a `[u8]`.
+    BloomfilterSip13 = 24,
 }
 
 impl HashId {
@@ -130,6 +147,7 @@ impl HashId {
         Self::DcsoFnv1,
         Self::DataSketchesXxh64,
         Self::RedisBloomMurmur2,
+        Self::BloomfilterSip13,
     ];
 
     /// Its name on the command line.
@@ -145,6 +163,7 @@ impl HashId {
             Self::DcsoFnv1 => "dcso_fnv1",
             Self::DataSketchesXxh64 => "datasketches_xxh64",
             Self::RedisBloomMurmur2 => "redisbloom_murmur2",
+            Self::BloomfilterSip13 => "bloomfilter_sip13",
         }
     }
 
@@ -194,6 +213,8 @@ fn random_word() -> Result<u64, getrandom::Error> {
 pub struct KeyHasher {
     id: HashId,
     seed: [u64; 2],
+    /// See [`KeyHasher::with_second_seed`].
+    second_seed: [u64; 2],
     /// What `Fast` derives from the seed; zero for others.
     fast: FastKey,
 }
@@ -213,7 +234,15 @@ impl KeyHasher {
             HashId::Fast => FastKey::new(seed),
             _ => FastKey::default(),
         };
-        Self { id, seed, fast }
+        Self { id, seed, second_seed: [0; 2], fast }
+    }
+
+    /// Returns the function with the second half of a seed of 256 bits, which is zero at first. Only
+    /// [`HashId::BloomfilterSip13`] has one; other functions drop it.
+    #[must_use]
+    pub fn with_second_seed(self, seed: [u64; 2]) -> Self {
+        let second_seed = if self.id == HashId::BloomfilterSip13 { seed } else { [0; 2] };
+        Self { second_seed, ..self }
     }
 
     /// Returns the function `id` with a random seed from the operating system.
@@ -223,7 +252,11 @@ impl KeyHasher {
     #[cfg(feature = "std")]
     pub fn random(id: HashId) -> Result<Self, Error> {
         let word = || random_word().map_err(|error| Error::Random(error.into()));
-        Ok(Self::new(id, [word()?, word()?]))
+        let hasher = Self::new(id, [word()?, word()?]);
+        match hasher.second_seed() {
+            Some(_) => Ok(hasher.with_second_seed([word()?, word()?])),
+            None => Ok(hasher),
+        }
     }
 
     /// Returns which function it is.
@@ -234,6 +267,11 @@ impl KeyHasher {
     /// Returns the seed. Keep it secret if others choose the keys.
     pub fn seed(&self) -> [u64; 2] {
         self.seed
+    }
+
+    /// Returns the second half of the seed, or `None` if the function has no seed of 256 bits.
+    pub fn second_seed(&self) -> Option<[u64; 2]> {
+        (self.id == HashId::BloomfilterSip13).then_some(self.second_seed)
     }
 
     /// Returns the hash of a byte string.
@@ -251,7 +289,7 @@ impl KeyHasher {
     fn other_bytes(&self, bytes: &[u8]) -> KeyHash {
         match self.id {
             HashId::Secure => self.sip(bytes),
-            id => foreign::bytes(id, self.seed[0], bytes),
+            id => foreign::bytes(id, [self.seed, self.second_seed], bytes),
         }
     }
 
@@ -270,7 +308,7 @@ impl KeyHasher {
     fn other_int(&self, value: u64) -> KeyHash {
         match self.id {
             HashId::Secure => self.sip(&value.to_le_bytes()),
-            id => foreign::int(id, self.seed[0], value),
+            id => foreign::int(id, [self.seed, self.second_seed], value),
         }
     }
 

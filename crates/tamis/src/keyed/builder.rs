@@ -43,6 +43,7 @@ pub struct Builder<'a, F> {
     sizing: Sizing,
     hash: HashId,
     seed: Option<[u64; 2]>,
+    second_seed: [u64; 2],
     options: BuildOptions<'a>,
     filter: PhantomData<fn() -> F>,
 }
@@ -54,6 +55,7 @@ impl<'a, F> Builder<'a, F> {
             sizing: Sizing::default(),
             hash: HashId::Fast,
             seed: None,
+            second_seed: [0; 2],
             options: BuildOptions::new(),
             filter: PhantomData,
         }
@@ -111,7 +113,8 @@ impl<'a, F> Builder<'a, F> {
 
     /// Hashes with the function and seed of `hasher`, so that the filter can be merged with others.
     pub fn hasher(self, hasher: &KeyHasher) -> Self {
-        self.hash(hasher.id()).seed(hasher.seed())
+        let second_seed = hasher.second_seed().unwrap_or_default();
+        Self { second_seed, ..self.hash(hasher.id()).seed(hasher.seed()) }
     }
 
     /// Replaces all build options: see [`BuildOptions`].
@@ -154,7 +157,9 @@ impl<'a, F> Builder<'a, F> {
 
     fn make_hasher(&self) -> Result<KeyHasher, Error> {
         match self.seed {
-            Some(seed) => Ok(KeyHasher::new(self.hash, seed)),
+            Some(seed) => {
+                Ok(KeyHasher::new(self.hash, seed).with_second_seed(self.second_seed))
+            }
             #[cfg(feature = "std")]
             None => KeyHasher::random(self.hash),
             #[cfg(not(feature = "std"))]
@@ -340,8 +345,10 @@ impl Builder<'_, AnyFilter> {
     /// [`Error::Missing`] without a hasher or seed; otherwise as
     /// [`Build::build_with`](crate::Build::build_with).
     pub fn build_hashes(self, hashes: &mut dyn KeySource) -> Result<Keyed<AnyFilter>, Error> {
-        let seed = self.seed.ok_or(Error::Missing { what: "the hasher of the hashes" })?;
-        let (kind, hasher) = (self.kind, KeyHasher::new(self.hash, seed));
+        if self.seed.is_none() {
+            return Err(Error::Missing { what: "the hasher of the hashes" });
+        }
+        let (kind, hasher) = (self.kind, self.make_hasher()?);
         let filter = self
             .build_hashes_from(hashes, |sizing, keys, options| kind.build(sizing, keys, options))?;
         Ok(Keyed::new(hasher, filter))

@@ -12,7 +12,7 @@ use tamis_bits::{BytesOwner, SharedBytes};
 use tamis_format::{Limits, Reader};
 
 use super::Keyed;
-use crate::container::Container;
+use crate::container::{Container, SECOND_SEED};
 use crate::error::Error;
 use crate::hash::{HashId, KeyHasher};
 use crate::kind::Kind;
@@ -163,7 +163,7 @@ impl<F: Persist> Keyed<F> {
 
     fn from_reader(mut reader: Reader) -> Result<Self, Error> {
         let header = *reader.header();
-        let hasher = KeyHasher::new(HashId::from_id(header.hash)?, header.seed);
+        let mut hasher = KeyHasher::new(HashId::from_id(header.hash)?, header.seed);
         if hasher.seed() != header.seed {
             return Err(tamis_format::Error::corrupt("the hash function has no such seed").into());
         }
@@ -171,6 +171,10 @@ impl<F: Persist> Keyed<F> {
             return Err(Error::Mismatch { what: "kind" });
         }
         let filter = F::read(&mut reader)?;
+        if hasher.second_seed().is_some() {
+            let seed = reader.words(SECOND_SEED, 2)?;
+            hasher = hasher.with_second_seed([seed[0], seed[1]]);
+        }
         reader.finish()?;
         Ok(Self { hasher, forms: header.key_forms, filter })
     }
