@@ -3,6 +3,7 @@
 mod dict;
 mod foreign;
 mod parse;
+pub(crate) mod server;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -61,6 +62,8 @@ pub(crate) enum Command {
     Similar(Similar),
     Info(Info),
     Verify(Verify),
+    #[command(flatten)]
+    Server(server::Server),
     Filters(Filters),
     Plan(Plan),
     Dict(Dict),
