@@ -28,7 +28,7 @@ use super::{HashId, KeyHash};
 /// Returns the part of a seed that the function uses; the rest is zero.
 pub(super) fn used_seed(id: HashId, seed: [u64; 2]) -> [u64; 2] {
     match id {
-        HashId::Fast | HashId::Secure => seed,
+        HashId::Fast | HashId::Secure | HashId::Ordered => seed,
         HashId::SparkMurmur3 => [seed[0] & 0xffff_ffff, 0],
         HashId::DataSketchesXxh64 => [seed[0], 0],
         HashId::ParquetXxh64
@@ -55,7 +55,9 @@ pub(super) fn bytes(id: HashId, seed: u64, bytes: &[u8]) -> KeyHash {
         HashId::DcsoFnv1 => (fnv1(bytes), 0),
         HashId::DataSketchesXxh64 => pair(seed, |seed| xxh64(bytes, seed)),
         HashId::RedisBloomMurmur2 => pair(MURMUR2, |seed| murmur2_64a(bytes, seed)),
-        HashId::ParquetXxh64 | HashId::Fast | HashId::Secure => return KeyHash::parquet(bytes),
+        HashId::ParquetXxh64 | HashId::Fast | HashId::Secure | HashId::Ordered => {
+            return KeyHash::parquet(bytes);
+        }
     };
     KeyHash { hi, lo }
 }
