@@ -2,10 +2,13 @@
 
 mod delta;
 mod dict;
+#[cfg(test)]
+mod examples;
 mod foreign;
 mod parse;
 mod resize;
 mod sat;
+pub(crate) mod server;
 mod similar;
 
 use std::num::NonZeroUsize;
@@ -73,6 +76,8 @@ pub(crate) enum Command {
     Similar(Similar),
     Info(Info),
     Verify(Verify),
+    #[command(flatten)]
+    Server(server::Server),
     Filters(Filters),
     Plan(Plan),
     Dict(Dict),

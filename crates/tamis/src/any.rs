@@ -91,6 +91,11 @@ pub trait Registered: Build + Persist + Clone + PartialEq + Into<AnyFilter> {
         None
     }
 
+    /// Returns the filter as one that answers ranges.
+    fn as_range(&self) -> Option<&dyn Range> {
+        None
+    }
+
     /// Returns [`Merge::merge`].
     fn merge_fn() -> Option<CombineFn<Self>> {
         None
@@ -226,6 +231,11 @@ macro_rules! accessors {
             Some(self)
         }
     };
+    (Range) => {
+        fn as_range(&self) -> Option<&dyn Range> {
+            Some(self)
+        }
+    };
     // Capabilities without methods of their own: no kind has two of them.
     ($marker:ident) => {
         fn check_markers() {
@@ -310,8 +320,9 @@ macro_rules! dispatch_kind {
     };
 }
 
-// After the macros, which it uses.
+// After the macros that they use.
 mod build;
+mod range;
 
 fn build<F: Registered>(
     sizing: &Sizing,

@@ -36,11 +36,13 @@ pub enum Capability {
     Map,
     /// Takes a deny list, whose keys are never false positives.
     Deny,
+    /// Answers whether a range holds any key.
+    Range,
 }
 
 impl Capability {
     /// All capabilities.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Insert,
         Self::Remove,
         Self::Count,
@@ -55,6 +57,7 @@ impl Capability {
         Self::Static,
         Self::Map,
         Self::Deny,
+        Self::Range,
     ];
 
     /// Returns its name, as on the command line.
@@ -74,6 +77,7 @@ impl Capability {
             Self::Static => "static",
             Self::Map => "map",
             Self::Deny => "deny",
+            Self::Range => "range",
         }
     }
 }

@@ -27,6 +27,7 @@ pub(crate) mod query;
 pub(crate) mod remove;
 pub(crate) mod resize;
 pub(crate) mod sat;
+pub(crate) mod server;
 pub(crate) mod set;
 pub(crate) mod similar;
 pub(crate) mod uniq;
