@@ -28,7 +28,7 @@ use crate::error::Error;
 use crate::layout::Limits;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"\x89TDELT\r\n");
-const VERSION: u64 = 1;
+const VERSION: u16 = 1;
 const HEADER_BYTES: usize = 64;
 const CHUNK: usize = 4096;
 
@@ -77,7 +77,7 @@ pub fn diff(base: &[u8], target: &[u8]) -> Result<Vec<u8>, Error> {
     let (header, records) = delta.split_at_mut(HEADER_BYTES);
     let mut words = [
         MAGIC,
-        VERSION,
+        VERSION.into(),
         base.len() as u64,
         xxh3_64(base),
         target.len() as u64,
@@ -116,9 +116,9 @@ pub fn apply(base: &[u8], delta: &[u8], limits: &Limits) -> Result<Vec<u8>, Erro
         *word = u64::from_le_bytes(*bytes);
     }
     let [_, version, base_len, base_sum, target_len, target_sum, records_sum, sum] = words;
-    if version != VERSION {
+    if version != u64::from(VERSION) {
         let found = u16::try_from(version).unwrap_or(u16::MAX);
-        return Err(Error::Version { found, newest: VERSION as u16 });
+        return Err(Error::Version { found, newest: VERSION });
     }
     if crate::header::checksum([words.get(..7).unwrap_or_default()]) != sum {
         return Err(Error::corrupt_at(56, "the checksum of the header does not match"));
@@ -179,7 +179,8 @@ fn replay(base: &[u8], target_len: u64, mut records: &[u8]) -> Result<Vec<u8>, E
                     bit = bit.saturating_add(varint(&mut records).ok_or(ENDS)?);
                     let byte = usize::try_from(bit / 8).ok().and_then(|byte| chunk.get_mut(byte));
                     let outside = Error::corrupt("a record names a bit past the end of its chunk");
-                    *byte.ok_or(outside)? ^= 1 << (bit % 8);
+                    let mask = 1u8.checked_shl((bit % 8) as u32).unwrap_or(0);
+                    *byte.ok_or(outside)? ^= mask;
                     bit = bit.saturating_add(1);
                 }
             }
@@ -228,7 +229,7 @@ fn varint(from: &mut &[u8]) -> Option<u64> {
     for shift in (0..63).step_by(7) {
         let (byte, rest) = from.split_first()?;
         *from = rest;
-        value |= u64::from(byte & 0x7f) << shift;
+        value |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
         if byte & 0x80 == 0 {
             return Some(value);
         }
@@ -237,7 +238,13 @@ fn varint(from: &mut &[u8]) -> Option<u64> {
 }
 
 #[cfg(test)]
-#[expect(clippy::indexing_slicing, clippy::arithmetic_side_effects, clippy::unwrap_used)]
+#[expect(
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "tests"
+)]
 mod tests {
     use alloc::vec;
 
@@ -318,8 +325,16 @@ mod tests {
         for seed in 0..3000u64 {
             let records = random(seed, (seed % 40) as usize);
             for target_len in [0, 1, 8999, 9000, 9001, 1 << 40, u64::MAX] {
-                let mut words =
-                    [MAGIC, VERSION, 9000, xxh3_64(&base), target_len, 7, xxh3_64(&records), 0];
+                let mut words = [
+                    MAGIC,
+                    VERSION.into(),
+                    9000,
+                    xxh3_64(&base),
+                    target_len,
+                    7,
+                    xxh3_64(&records),
+                    0,
+                ];
                 words[7] = crate::header::checksum([&words[..7]]);
                 let mut delta: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
                 delta.extend(&records);

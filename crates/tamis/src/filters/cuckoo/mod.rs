@@ -91,7 +91,7 @@ const WIDTH: Setting =
 
 const SORTED: Setting = Setting::new(
     "sorted",
-    "1: semi-sorted buckets, 1 bit per fingerprint of 5 to 16 bits smaller, and slower; default 0",
+    "1: semi-sorted buckets, 1 bit per fingerprint of 5 to 16 bits smaller, and slower; default: plain buckets",
 );
 /// The widths of semi-sorted fingerprints.
 const SORTED_WIDTHS: RangeInclusive<u32> = 5..=16;
@@ -200,7 +200,7 @@ impl Shape for CuckooShape {
     const SETTINGS: &'static [Setting] = &[WIDTH, SORTED];
 
     fn fit_with(keys: u64, fpr: f64, settings: &Settings) -> Result<Self, Error> {
-        let sorted = settings.number(&SORTED, |sorted| sorted < 2)? == Some(1);
+        let sorted = settings.number(&SORTED, |sorted| sorted == 1)?.is_some();
         let widths = match settings.number(&WIDTH, |f| (4..=32).contains(&f))? {
             Some(width) => width as u32..=width as u32,
             None if sorted => SORTED_WIDTHS,
