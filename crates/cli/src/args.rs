@@ -5,6 +5,7 @@ mod dict;
 mod examples;
 mod foreign;
 mod parse;
+pub(crate) mod server;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -63,6 +64,8 @@ pub(crate) enum Command {
     Similar(Similar),
     Info(Info),
     Verify(Verify),
+    #[command(flatten)]
+    Server(server::Server),
     Filters(Filters),
     Plan(Plan),
     Dict(Dict),
