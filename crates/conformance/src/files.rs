@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use tamis::{
-    AnyFilter, Build, BuildOptions, Capability, Deny, Error, Filter, Growing, Guarded,
+    AnyFilter, Broom, Build, BuildOptions, Capability, Deny, Error, Filter, Growing, Guarded,
     GuardedShape, HashId, Key, KeyHash, KeyHasher, Keyed, Kind, Limits, Persist, Reader,
     RemovableSpectralBloom, Settings, Shape, SpectralBloom,
 };
@@ -50,8 +50,12 @@ fn golden_members(hasher: &KeyHasher) -> Vec<KeyHash> {
 
 /// Returns the bytes of a new golden file.
 pub fn make_golden<F: Subject>() -> Vec<u8> {
+    make_golden_with::<F>(&Settings::default())
+}
+
+fn make_golden_with<F: Subject>(settings: &Settings) -> Vec<u8> {
     let hasher = KeyHasher::new(HashId::Fast, SEED);
-    let shape = shape::<F>(CAPACITY, 0.01, &Settings::default()).expect("1 % is within reach");
+    let shape = shape::<F>(CAPACITY, 0.01, settings).expect("1 % is within reach");
     let filter = F::build(shape, &golden_members(&hasher)[..]).expect("room");
     bytes(&Keyed::new(hasher, filter))
 }
@@ -64,7 +68,8 @@ pub fn golden_file_is_kept<F: Subject>() {
 
 /// Golden files of newer layouts and of settings, beside the first of each kind: the name, a
 /// function that makes the bytes, and one that checks the file.
-pub const VARIANTS: [(&str, fn() -> Vec<u8>, fn(&Path)); 3] = [
+pub const VARIANTS: [(&str, fn() -> Vec<u8>, fn(&Path)); 4] = [
+    ("broom-lines2-v1", make_broom_of_two_lines, file_is_kept::<Broom>),
     ("growing-v2", make_golden::<Growing>, file_is_kept::<Growing>),
     ("spectral_bloom-v2", make_golden::<SpectralBloom>, file_is_kept::<SpectralBloom>),
     (
@@ -73,6 +78,12 @@ pub const VARIANTS: [(&str, fn() -> Vec<u8>, fn(&Path)); 3] = [
         file_is_kept::<RemovableSpectralBloom>,
     ),
 ];
+
+fn make_broom_of_two_lines() -> Vec<u8> {
+    let mut settings = Settings::default();
+    settings.set("lines", 2);
+    make_golden_with::<Broom>(&settings)
+}
 
 /// Returns the path of a golden file of [`VARIANTS`].
 pub fn variant_path(name: &str) -> PathBuf {
