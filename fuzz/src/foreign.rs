@@ -1,6 +1,7 @@
 //! Filters of other programs, of any bytes.
 
 use std::io::Cursor;
+use std::sync::Arc;
 
 use tamis::{AnyFilter, KeyHash, Keyed};
 use tamis_interop::parquet_file::ParquetFile;
@@ -11,7 +12,11 @@ use tamis_interop::{Foreign, Format};
 pub fn foreign(bytes: &[u8]) {
     for format in Format::ALL.iter().copied() {
         match Keyed::<AnyFilter>::import(format, bytes) {
-            Ok(filter) => survives(format, bytes, &filter),
+            Ok(filter) => {
+                survives(format, bytes, &filter);
+                let shared = Keyed::import_shared(format, Arc::new(bytes.to_vec()));
+                assert!(shared.is_ok_and(|shared| shared == filter), "{format}");
+            }
             Err(error) => assert!(!error.to_string().contains('\n'), "{error}"),
         }
     }

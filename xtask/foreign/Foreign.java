@@ -64,16 +64,16 @@ public class Foreign {
 
     static void check(Path folder) throws IOException {
         for (var version : new String[] {"v1", "v2"}) {
-            try (var in = Files.newInputStream(folder.resolve("spark_" + version + ".bin"))) {
+            try (var in = Files.newInputStream(folder.resolve("spark_" + version + "-texts.bin"))) {
                 var filter = org.apache.spark.util.sketch.BloomFilter.readFrom(in);
                 expect("spark " + version, i -> filter.mightContainString(text(i)));
             }
         }
-        try (var in = Files.newInputStream(folder.resolve("guava.bin"))) {
+        try (var in = Files.newInputStream(folder.resolve("guava-texts.bin"))) {
             var filter = com.google.common.hash.BloomFilter.readFrom(in, Funnels.stringFunnel(StandardCharsets.UTF_8));
             expect("guava", i -> filter.mightContain(text(i)));
         }
-        var bytes = Files.readAllBytes(folder.resolve("datasketches.bin"));
+        var bytes = Files.readAllBytes(folder.resolve("datasketches-texts.bin"));
         var sketch = org.apache.datasketches.filters.bloomfilter.BloomFilter.heapify(Memory.wrap(bytes));
         expect("datasketches", i -> sketch.query(text(i)));
     }

@@ -130,16 +130,45 @@ def check(folder):
 
     for width in (8, 16):
         ffi, call, new = fuse(width)
-        bytes = (folder / f"fuse{width}.bin").read_bytes()
+        bytes = (folder / f"fuse{width}-texts.bin").read_bytes()
         filter, buffer = new(), ffi.new("char[]", bytes)
         assert call("deserialize", filter, buffer)
         expect(f"fuse{width}", lambda i: call("contain", xxhash.xxh64_intdigest(text(i)), filter))
 
-    bloom = rbloom.Bloom.load_bytes((folder / "rbloom.bin").read_bytes(), caller_hash)
+    bloom = rbloom.Bloom.load_bytes((folder / "rbloom-hashes.bin").read_bytes(), caller_hash)
     expect("rbloom", lambda i: i in bloom)
 
-    bloom = poppy.load(str(folder / "dcso.bin"))
+    bloom = poppy.load(str(folder / "dcso-texts.bin"))
     expect("dcso", lambda i: bloom.contains_str(text(i)))
+
+    for keys, key in (("texts", text), ("numbers", number)):
+        bytes = (folder / f"parquet-{keys}.bin").read_bytes()
+        excludes = wrap(folder / f"{keys}.parquet", [key(i) for i in range(2_000_000, 2_000_400)], bytes)
+        expect(f"parquet, {keys}, DuckDB", lambda i: not excludes(key(i)))
+
+
+def wrap(path, rows, filter):
+    """Writes a Parquet file of these rows with the filter of other keys. Returns a function that asks DuckDB
+    whether the filter excludes a key.
+    """
+    import duckdb
+    import pyarrow
+    import pyarrow.parquet
+
+    # A filter of the same size, whose bytes are replaced.
+    pyarrow.parquet.write_table(
+        pyarrow.table({"key": rows}), path, compression="none",
+        bloom_filter_options={"key": {"ndv": len(KEYS), "fpp": 0.01}},
+    )
+    offset, length = duckdb.execute(
+        "SELECT bloom_filter_offset, bloom_filter_length FROM parquet_metadata(?)", [str(path)]
+    ).fetchone()
+    assert length == len(filter), (length, len(filter))
+    with path.open("r+b") as file:
+        file.seek(offset)
+        file.write(filter)
+    probe = "SELECT bloom_filter_excludes FROM parquet_bloom_probe(?, 'key', ?)"
+    return lambda key: duckdb.execute(probe, [str(path), key]).fetchone()[0]
 
 
 if __name__ == "__main__":

@@ -31,16 +31,19 @@ const JARS: [&str; 6] = [
     "datasketches-java",
     "datasketches-memory",
 ];
-/// Formats that the Java and the Python program read, and the file of keys for each.
-const WRITTEN: [(&str, &str); 8] = [
-    ("spark_v1", "texts"),
-    ("spark_v2", "texts"),
-    ("guava", "texts"),
-    ("datasketches", "texts"),
-    ("fuse8", "texts"),
-    ("fuse16", "texts"),
-    ("dcso", "texts"),
-    ("rbloom", "hashes"),
+/// Formats that the programs read, and the file and the type of the keys for each.
+const WRITTEN: [(&str, &str, &str); 11] = [
+    ("spark_v1", "texts", "utf8"),
+    ("spark_v2", "texts", "utf8"),
+    ("guava", "texts", "utf8"),
+    ("datasketches", "texts", "utf8"),
+    ("fuse8", "texts", "utf8"),
+    ("fuse16", "texts", "utf8"),
+    ("dcso", "texts", "utf8"),
+    ("rbloom", "hashes", "hash128"),
+    ("bloomfilter", "texts", "utf8"),
+    ("parquet", "texts", "utf8"),
+    ("parquet", "numbers", "int64"),
 ];
 
 /// Installs, makes, compares and checks. With `--write` the made files replace those of testdata/foreign.
@@ -56,10 +59,18 @@ pub(crate) fn foreign(flags: &[String]) -> Result<()> {
         run(Command::new(&python).args(["xtask/foreign/foreign.py", command]).arg(folder))
     };
 
+    let rust = |command: &str, folder: &Path| {
+        run(Command::new("cargo")
+            .args(["run", "--quiet", "--manifest-path", "xtask/foreign/rust/Cargo.toml"])
+            .args(["--target-dir", &format!("{TOOLS}/rust"), "--", command])
+            .arg(folder))
+    };
+
     let made = tools.join("made");
     empty(&made)?;
     java("make", &made)?;
     python("make", &made)?;
+    rust("make", &made)?;
     if flags.iter().any(|flag| flag == "--write") {
         for entry in fs::read_dir(&made)? {
             let path = entry?.path();
@@ -73,6 +84,7 @@ pub(crate) fn foreign(flags: &[String]) -> Result<()> {
     write(&written)?;
     java("check", &written)?;
     python("check", &written)?;
+    rust("check", &written)?;
     println!("tamis: foreign: ok");
     Ok(())
 }
@@ -156,15 +168,17 @@ fn write(folder: &Path) -> Result<()> {
     let factor = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835u128;
     let hash = |i: u128| i.wrapping_mul(factor).wrapping_add(12345);
     let hashes: String = (0..400).map(|i| format!("{}\n", hash(i))).collect();
+    let numbers: String = (0..400).map(|i| format!("{}\n", i * i - 1000)).collect();
     fs::write(folder.join("texts"), texts)?;
+    fs::write(folder.join("numbers"), numbers)?;
     fs::write(folder.join("hashes"), hashes)?;
     run(Command::new("cargo").args(["build", "--package", "tamis-cli", "--quiet"]))?;
-    for (format, keys) in WRITTEN {
+    for (format, keys, key_type) in WRITTEN {
         run(Command::new("cargo")
             .args(["run", "--package", "tamis-cli", "--quiet", "--", "build", "--quiet"])
             .arg(folder.join(keys))
-            .args(["--format", format, "-o"])
-            .arg(folder.join(format!("{format}.bin"))))?;
+            .args(["--format", format, "--type", key_type, "-o"])
+            .arg(folder.join(format!("{format}-{keys}.bin"))))?;
     }
     Ok(())
 }

@@ -16,6 +16,7 @@ use crate::batch;
 use crate::column;
 use crate::errors::{raise, raise_file};
 use crate::filter::PyFilter;
+use crate::foreign;
 use crate::handle::Handle;
 use crate::keys::hash_key;
 use crate::map::PyMap;
@@ -153,6 +154,18 @@ impl PyAnyFilter {
         py.detach(|| self.handle.read()?.get().save(&path)).map_err(raise_file(&path))
     }
 
+    /// Returns the bytes of a filter that another program made, or `build` with a format, in that program's
+    /// format. The hash function of a filter cannot be changed, so other filters have no such bytes.
+    ///
+    /// >>> import tamis
+    /// >>> fruit = tamis.build(["apple", "pear"], format="spark_v2")
+    /// >>> fruit.add("plum")
+    /// >>> len(fruit.export("spark_v2"))
+    /// 24
+    fn export<'py>(&self, py: Python<'py>, format: &str) -> PyResult<Bound<'py, PyBytes>> {
+        foreign::export(py, self, format)
+    }
+
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let from_bytes = py.import("tamis")?.getattr("from_bytes")?;
         (from_bytes, (self.bytes(py)?,)).into_pyobject(py)
@@ -214,7 +227,7 @@ impl PyAnyFilter {
         self.read(py, Keyed::bytes)
     }
 
-    /// The hash function: `"fast"` or `"secure"`.
+    /// The hash function: `"fast"`, `"secure"`, or that of another program.
     #[getter]
     fn hash(&self) -> &'static str {
         self.handle.hasher.id().name()

@@ -20,7 +20,8 @@ use tamis::{
 use crate::any::wrap;
 use crate::batch;
 use crate::column::{self, Columns, Keys};
-use crate::errors::{Failure, raise};
+use crate::errors::{Failure, exception, raise};
+use crate::foreign;
 use crate::keys::Whole;
 use crate::options;
 
@@ -95,7 +96,7 @@ pub(crate) fn run<R: Send>(
     if let Some(seconds) = job.time_limit {
         let limit = Duration::try_from_secs_f64(seconds).map_err(|_| {
             let message = format!("time_limit must be a number of seconds, not {seconds}");
-            crate::errors::exception("InvalidInputError", message)
+            exception("InvalidInputError", message)
         })?;
         options = options.time_limit(limit);
     }
@@ -233,7 +234,8 @@ fn best_kind(sizing: &Sizing, keys: u64, mut needs: Vec<Capability>) -> Result<K
 /// Builds a filter from all its keys, which are read once: a NumPy array, an Arrow column or any iterable.
 ///
 /// Without `kind`, the best static kind is taken: static filters are the smallest, and cannot change.
-/// Keys of `deny` never pass. `progress` is called with the number of keys that are placed and of all
+/// Keys of `deny` never pass. With `format`, the filter is made as another program makes it, for `export`:
+/// see `import_filter`; `kind`, `hash` and the like then follow from the format. `progress` is called with the number of keys that are placed and of all
 /// keys; `True` shows a bar. Ctrl-C stops the build.
 ///
 /// >>> import tamis
@@ -243,7 +245,7 @@ fn best_kind(sizing: &Sizing, keys: u64, mut needs: Vec<Capability>) -> Result<K
 #[pyfunction]
 #[pyo3(signature = (
     keys, fpr = None, *, kind = None, needs = None, capacity = None, nbytes = None, bits_per_key = None,
-    deny = None, hash = "fast", seed = None, settings = None, threads = None, max_memory = None,
+    deny = None, format = None, hash = "fast", seed = None, settings = None, threads = None, max_memory = None,
     scratch = None, time_limit = None, progress = None
 ))]
 #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
@@ -257,6 +259,7 @@ pub(crate) fn build(
     nbytes: Option<Whole>,
     bits_per_key: Option<f64>,
     deny: Option<&Bound<'_, PyAny>>,
+    format: Option<&str>,
     hash: &str,
     seed: Option<u128>,
     settings: Option<&Bound<'_, PyDict>>,
@@ -266,11 +269,29 @@ pub(crate) fn build(
     time_limit: Option<f64>,
     progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<Py<PyAny>> {
+    let max_memory = max_memory.map(|Whole(bytes)| bytes);
+    let job = Job { threads, progress, max_memory, scratch, time_limit };
+    if let Some(format) = format {
+        let follows = [
+            ("kind", kind.is_some()),
+            ("needs", needs.is_some()),
+            ("nbytes", nbytes.is_some()),
+            ("bits_per_key", bits_per_key.is_some()),
+            ("deny", deny.is_some()),
+            ("hash", hash != "fast"),
+            ("seed", seed.is_some()),
+            ("settings", settings.is_some()),
+        ];
+        if let Some((name, _)) = follows.iter().find(|(_, is_given)| *is_given) {
+            let message = format!("{name} follows from the format and cannot be given with it");
+            return Err(exception("InvalidInputError", message));
+        }
+        let format = foreign::format(format)?;
+        return foreign::build(py, keys, format, fpr.unwrap_or(0.01), capacity, job);
+    }
     let sizing = options::sizing(capacity, fpr, nbytes, bits_per_key, settings)?;
     let needs = options::capabilities(needs)?;
     let hasher = options::hasher(hash, seed)?;
-    let max_memory = max_memory.map(|Whole(bytes)| bytes);
-    let job = Job { threads, progress, max_memory, scratch, time_limit };
     let keys = column::take(&hasher, keys)?;
     let count = match &keys {
         Keys::Columns(columns) => columns.valid_len(),

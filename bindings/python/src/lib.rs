@@ -12,7 +12,7 @@
 //! | `options` | arguments that several functions take |
 //! | `show` | filters as text and HTML |
 //! | `any`, `filter`, `map`, `window`, `dictionary` | the classes |
-//! | `build`, `plan`, `parts` | the functions |
+//! | `build`, `foreign`, `plan`, `parts` | the functions |
 
 mod any;
 mod arrow;
@@ -22,6 +22,7 @@ mod column;
 mod dictionary;
 mod errors;
 mod filter;
+mod foreign;
 mod handle;
 mod keys;
 mod map;
@@ -48,6 +49,8 @@ mod _tamis {
     use crate::dictionary::{PyDictionary, PyEntries};
     #[pymodule_export]
     use crate::filter::PyFilter;
+    #[pymodule_export]
+    use crate::foreign::import_filter;
     #[pymodule_export]
     use crate::map::PyMap;
     #[pymodule_export]

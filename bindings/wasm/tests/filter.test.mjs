@@ -220,14 +220,6 @@ test("open reads files and blobs", async () => {
     await assert.rejects(tamis.open("/nowhere"));
 });
 
-test("the example of the documentation runs", async () => {
-    const page = readFileSync(new URL("node_modules/tamis/README.md", import.meta.url), "utf8");
-    const [, code] = /```js\n(.*?)```/s.exec(page);
-    const file = new URL("example.mjs", import.meta.url);
-    writeFileSync(file, code);
-    await import(file);
-});
-
 test("cells and steps show what the filter holds", () => {
     for (const kind of ["bloom", "split_block_bloom", "cuckoo", "quotient", "tinyset", "binary_fuse", "ribbon", "broom"]) {
         const filter = Filter.build(kind, texts(50), { fpr: 0.01 });

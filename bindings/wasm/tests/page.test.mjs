@@ -239,7 +239,11 @@ test("open: golden files answer, hostile files give a message", async () => {
     writeFileSync(huge, Buffer.concat([readFileSync(join(TESTDATA, "golden", golden[0])).subarray(0, 4000), Buffer.alloc(5_000_000, 255)]));
     const noise = join(folder, "noise.tamis");
     writeFileSync(noise, Buffer.from(Array.from({ length: 100_000 }, (_, i) => (i * 2654435761) >>> 24)));
-    for (const path of [...hostile, huge, noise]) {
+    // A sound file with 2 GiB of nothing behind it.
+    const endless = join(folder, "endless.tamis");
+    writeFileSync(endless, readFileSync(join(TESTDATA, "golden", golden[0])));
+    truncateSync(endless, 2 ** 31);
+    for (const path of [...hostile, huge, noise, endless]) {
         await page.evaluate(() => (document.querySelector("#open-error").textContent = ""));
         await page.setInputFiles("#file", path);
         await waitForText("#open-error", /.{10,}/);

@@ -1,8 +1,11 @@
 //! The command line: commands, options and their help texts.
 
 mod dict;
+#[cfg(test)]
+mod examples;
 mod foreign;
 mod parse;
+pub(crate) mod server;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -61,6 +64,8 @@ pub(crate) enum Command {
     Similar(Similar),
     Info(Info),
     Verify(Verify),
+    #[command(flatten)]
+    Server(server::Server),
     Filters(Filters),
     Plan(Plan),
     Dict(Dict),

@@ -145,9 +145,13 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads a filter of another program.
+/// Opens a filter of another program. A file is mapped, and copied only if its layout requires it.
 pub(crate) fn open_foreign(path: &Path, format: Format) -> Result<Keyed<AnyFilter>> {
-    Keyed::import(format, &read(path)?).map_err(|error| failure(name(path), &error))
+    let opened = match path.is_file() {
+        true => Keyed::open_foreign(format, path),
+        false => Keyed::import(format, &read(path)?),
+    };
+    opened.map_err(|error| failure(name(path), &error))
 }
 
 /// Returns whether a file begins as a Parquet file does. A pipe is not looked at.

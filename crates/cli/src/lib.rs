@@ -83,6 +83,7 @@ fn dispatch(command: &Command) -> anyhow::Result<bool> {
         Command::Similar(args) => similar::run(args).map(|()| true),
         Command::Info(args) => info::run(args).map(|()| true),
         Command::Verify(args) => verify::run(args).map(|()| true),
+        Command::Server(args) => server::run(args).map(|()| true),
         Command::Filters(args) => filters::run(args).map(|()| true),
         Command::Plan(args) => plan::run(args).map(|()| true),
         Command::Dict(args) => dict::run(args),

@@ -1,5 +1,7 @@
 //! Reads numbers from bytes without trust in their number.
 
+use tamis_bits::{SharedBytes, Words};
+
 use crate::error::malformed;
 use crate::{Error, Format};
 
@@ -72,28 +74,80 @@ impl<'a> Bytes<'a> {
             std::cmp::Ordering::Less => Err(self.malformed("bytes follow the filter")),
         }
     }
-
-    /// Returns the big-endian words that are left, which must be `words`.
-    pub(crate) fn words_be(self, words: u64) -> Result<impl ExactSizeIterator<Item = u64>, Error> {
-        let bytes = self.exactly(words.saturating_mul(8))?;
-        Ok(bytes.as_chunks().0.iter().map(|word| u64::from_be_bytes(*word)))
-    }
 }
 
-/// Returns bytes as little-endian words. The last word is filled up with zeros.
-pub(crate) fn words_le(bytes: &[u8]) -> impl ExactSizeIterator<Item = u64> {
-    bytes.chunks(8).map(|chunk| {
-        let mut word = [0; 8];
-        word.iter_mut().zip(chunk).for_each(|(to, byte)| *to = *byte);
-        u64::from_le_bytes(word)
-    })
+/// The bytes of a filter, which may lie in a buffer that outlives the call.
+#[derive(Clone, Copy)]
+pub(crate) struct Input<'a> {
+    pub(crate) bytes: &'a [u8],
+    shared: Option<&'a SharedBytes>,
+}
+
+impl<'a> Input<'a> {
+    /// Takes bytes that are copied.
+    pub(crate) fn copied(bytes: &'a [u8]) -> Self {
+        Self { bytes, shared: None }
+    }
+
+    /// Takes bytes that stay where they are if they can.
+    pub(crate) fn shared(bytes: &'a SharedBytes) -> Self {
+        Self { bytes, shared: Some(bytes) }
+    }
+
+    /// Returns the buffer and where `part` of it begins, or `None` if the bytes are copied.
+    pub(crate) fn offset_of(&self, part: &[u8]) -> Option<(&'a SharedBytes, usize)> {
+        let offset = part.as_ptr().addr().checked_sub(self.bytes.as_ptr().addr())?;
+        self.shared.map(|buffer| (buffer, offset))
+    }
+
+    /// Returns a part of the bytes as little-endian words. The last word is filled up with zeros. Whole
+    /// words stay in a shared buffer if their address is a multiple of 8.
+    pub(crate) fn words_le(&self, part: &[u8]) -> Result<Words, Error> {
+        let (whole, tail) = part.as_chunks::<8>();
+        if tail.is_empty()
+            && let Some((buffer, offset)) = self.offset_of(part)
+            && let Some(words) = Words::shared(buffer, offset, whole.len())
+        {
+            return Ok(words.map_err(tamis::Error::from)?);
+        }
+        let len = part.len().div_ceil(8);
+        let mut words = Words::zeroed(len).map_err(tamis::Error::from)?;
+        let to = words.to_mut();
+        to.iter_mut().zip(whole).for_each(|(to, word)| *to = u64::from_le_bytes(*word));
+        if let (Some(last), false) = (to.last_mut(), tail.is_empty()) {
+            let mut word = [0; 8];
+            word.iter_mut().zip(tail).for_each(|(to, byte)| *to = *byte);
+            *last = u64::from_le_bytes(word);
+        }
+        Ok(words)
+    }
+
+    /// Returns a part of the bytes, whole words, as big-endian words.
+    pub(crate) fn words_be(&self, part: &[u8]) -> Result<Words, Error> {
+        let (whole, _) = part.as_chunks::<8>();
+        let mut words = Words::zeroed(whole.len()).map_err(tamis::Error::from)?;
+        let to = words.to_mut().iter_mut();
+        to.zip(whole).for_each(|(to, word)| *to = u64::from_be_bytes(*word));
+        Ok(words)
+    }
 }
 
 /// Appends the first `len` bytes of little-endian words.
 pub(crate) fn push_le(out: &mut Vec<u8>, words: &[u64], len: usize) {
     let end = out.len().saturating_add(len);
-    words.iter().for_each(|word| out.extend(word.to_le_bytes()));
+    let Ok(()) = tamis_bits::each_le_chunk(words, |bytes| {
+        out.extend_from_slice(bytes);
+        Ok::<_, std::convert::Infallible>(())
+    });
     out.truncate(end);
+}
+
+/// Appends big-endian words.
+pub(crate) fn push_be(out: &mut Vec<u8>, words: &[u64]) {
+    let start = out.len();
+    out.resize(start.saturating_add(size_of_val(words)), 0);
+    let (chunks, _) = out.get_mut(start..).unwrap_or_default().as_chunks_mut::<8>();
+    chunks.iter_mut().zip(words).for_each(|(to, word)| *to = word.to_be_bytes());
 }
 
 /// Returns a buffer with room for so many bytes.

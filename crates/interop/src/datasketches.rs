@@ -15,8 +15,9 @@
 //! An empty filter ends at byte 24. The filter's note is 1 if the set bits were not counted.
 
 use tamis::{AnyFilter, Build, ForeignBloom, HashId, KeyHasher, Keyed, Walk};
+use tamis_bits::Words;
 
-use crate::bytes::{Bytes, buffer, push_le, words_le};
+use crate::bytes::{Bytes, Input, buffer, push_le};
 use crate::error::{other_kind, unsuitable};
 use crate::sizes::{at_least_one, build_bloom, ideal_bits, ideal_probes};
 use crate::{Codec, Error, Format};
@@ -86,19 +87,20 @@ fn ones(words: &[u64]) -> u64 {
     words.iter().map(|word| u64::from(word.count_ones())).fold(0, u64::wrapping_add)
 }
 
-fn read(bytes: &[u8]) -> Result<Keyed<AnyFilter>, Error> {
-    let Header { probes, seed, words, body } = header(bytes)?;
+fn read(input: &Input<'_>) -> Result<Keyed<AnyFilter>, Error> {
+    let Header { probes, seed, words, body } = header(input.bytes)?;
     let bits = words.saturating_mul(64);
     let filter = match body {
         None => {
-            let zeros = (0..u32::try_from(words).unwrap_or(0)).map(|_| 0);
+            let len = usize::try_from(words).unwrap_or(usize::MAX);
+            let zeros = Words::zeroed(len).map_err(tamis::Error::from)?;
             ForeignBloom::from_words(Walk::DataSketches, bits, probes, zeros)?
         }
         Some((stated, body)) => {
-            let filter =
-                ForeignBloom::from_words(Walk::DataSketches, bits, probes, words_le(body))?;
+            let words = input.words_le(body)?;
+            let filter = ForeignBloom::from_words(Walk::DataSketches, bits, probes, words)?;
             if stated != NOT_COUNTED && stated != ones(filter.words()) {
-                let rest = Bytes::new(Format::DataSketches, bytes);
+                let rest = Bytes::new(Format::DataSketches, input.bytes);
                 return Err(rest.malformed("it has not as many bits as it states"));
             }
             filter.with_note(&[u64::from(stated == NOT_COUNTED)])?

@@ -15,7 +15,7 @@
 
 use tamis::{AnyFilter, Build, Filter, ForeignBloom, HashId, KeyHasher, Keyed, Walk};
 
-use crate::bytes::{Bytes, buffer, push_le, words_le};
+use crate::bytes::{Bytes, Input, buffer, push_le};
 use crate::error::{other_kind, unsuitable};
 use crate::sizes::{at_least_one, build_bloom, ideal_bits, ideal_probes};
 use crate::{Codec, Error, Format};
@@ -72,11 +72,11 @@ fn header(bytes: &[u8]) -> Result<Header<'_>, Error> {
     Ok(Header { capacity, fpr, probes, bits, keys, words, data })
 }
 
-fn read(bytes: &[u8]) -> Result<Keyed<AnyFilter>, Error> {
-    let Header { capacity, fpr, probes, bits, keys, words, data } = header(bytes)?;
+fn read(input: &Input<'_>) -> Result<Keyed<AnyFilter>, Error> {
+    let Header { capacity, fpr, probes, bits, keys, words, data } = header(input.bytes)?;
     let mut note = vec![capacity, fpr.to_bits(), data.len() as u64];
-    note.extend(words_le(data));
-    let filter = ForeignBloom::from_words(Walk::Dcso, bits, probes, words_le(words))?;
+    note.extend_from_slice(&Input::copied(data).words_le(data)?);
+    let filter = ForeignBloom::from_words(Walk::Dcso, bits, probes, input.words_le(words)?)?;
     let filter = filter.with_keys(keys, keys.max(capacity))?.with_note(&note)?;
     Ok(Keyed::new(KeyHasher::new(HashId::DcsoFnv1, [0; 2]), filter.into()))
 }

@@ -16,7 +16,7 @@
 
 use tamis::{AnyFilter, Build, Filter, ForeignFuse, ForeignFuseShape, HashId, KeyHasher, Keyed};
 
-use crate::bytes::{Bytes, buffer, push_le, words_le};
+use crate::bytes::{Bytes, Input, buffer};
 use crate::error::{other_kind, unsuitable};
 use crate::{Codec, Error, Format};
 
@@ -28,7 +28,7 @@ pub(crate) const FUSE8: Codec = Codec {
     hash: HashId::FastFilter,
     seed: 0,
     recognises: Some(|bytes| header(8, bytes).is_ok()),
-    read: |bytes| read(8, bytes),
+    read: |input| read(8, input),
     write: |filter| write(8, filter),
     build: |keys, fpr, hashes, options| {
         if fpr < 1.0 / 256.0 {
@@ -43,7 +43,7 @@ pub(crate) const FUSE16: Codec = Codec {
     hash: HashId::FastFilter,
     seed: 0,
     recognises: Some(|bytes| header(16, bytes).is_ok()),
-    read: |bytes| read(16, bytes),
+    read: |input| read(16, input),
     write: |filter| write(16, filter),
     build: |keys, fpr, hashes, options| {
         if fpr < 1.0 / 65_536.0 {
@@ -105,9 +105,12 @@ fn header(width: u32, bytes: &[u8]) -> Result<Header<'_>, Error> {
     Ok(Header { seed, keys, shape, cells })
 }
 
-fn read(width: u32, bytes: &[u8]) -> Result<Keyed<AnyFilter>, Error> {
-    let Header { seed, keys, shape, cells } = header(width, bytes)?;
-    let filter = ForeignFuse::from_words(shape, seed, keys, words_le(cells))?;
+fn read(width: u32, input: &Input<'_>) -> Result<Keyed<AnyFilter>, Error> {
+    let Header { seed, keys, shape, cells } = header(width, input.bytes)?;
+    let filter = match input.offset_of(cells) {
+        Some((buffer, at)) => ForeignFuse::from_shared(shape, seed, keys, buffer, at)?,
+        None => ForeignFuse::from_words(shape, seed, keys, input.words_le(cells)?)?,
+    };
     Ok(Keyed::new(KeyHasher::new(HashId::FastFilter, [0; 2]), filter.into()))
 }
 
@@ -121,14 +124,14 @@ fn write(width: u32, keyed: &Keyed<AnyFilter>) -> Result<Vec<u8>, Error> {
         return Err(unsuitable("its cells have another width"));
     }
     let (segment, count, cells) = (shape.segment_len(), shape.segment_count(), shape.cells());
-    let mut out = buffer(size_of_val(filter.words()).saturating_add(32))?;
+    let bytes = filter.cells();
+    let mut out = buffer(bytes.len().saturating_add(32))?;
     out.extend(filter.seed().to_le_bytes());
     for number in [filter.len(), segment, count, count.saturating_mul(segment), cells] {
         let number = u32::try_from(number).map_err(|_| unsuitable("it has 2^32 keys or more"))?;
         out.extend(number.to_le_bytes());
     }
-    let len = cells.saturating_mul(u64::from(width) / 8);
-    push_le(&mut out, filter.words(), usize::try_from(len).unwrap_or(usize::MAX));
+    out.extend_from_slice(&bytes);
     if width == 16 {
         out.extend([0; 4]);
     }

@@ -9,7 +9,7 @@
 
 use tamis::{AnyFilter, Build, ForeignBloom, HashId, KeyHasher, Keyed, Walk};
 
-use crate::bytes::{Bytes, buffer};
+use crate::bytes::{Bytes, Input, buffer, push_be};
 use crate::error::{other_kind, unsuitable};
 use crate::sizes::{at_least_one, build_bloom, ideal_bits};
 use crate::{Codec, Error, Format};
@@ -32,7 +32,7 @@ struct Header<'a> {
     walk: Walk,
     probes: u32,
     words: u64,
-    rest: Bytes<'a>,
+    body: &'a [u8],
 }
 
 fn header(bytes: &[u8]) -> Result<Header<'_>, Error> {
@@ -48,14 +48,14 @@ fn header(bytes: &[u8]) -> Result<Header<'_>, Error> {
     if !(1..1 << 31).contains(&words) {
         return Err(rest.malformed("the number of words is not positive"));
     }
-    rest.exactly(words.saturating_mul(8))?;
-    Ok(Header { walk, probes, words, rest })
+    let body = rest.exactly(words.saturating_mul(8))?;
+    Ok(Header { walk, probes, words, body })
 }
 
-fn read(bytes: &[u8]) -> Result<Keyed<AnyFilter>, Error> {
-    let Header { walk, probes, words, rest } = header(bytes)?;
+fn read(input: &Input<'_>) -> Result<Keyed<AnyFilter>, Error> {
+    let Header { walk, probes, words, body } = header(input.bytes)?;
     let bits = words.saturating_mul(64);
-    let filter = ForeignBloom::from_words(walk, bits, probes, rest.words_be(words)?)?;
+    let filter = ForeignBloom::from_words(walk, bits, probes, input.words_be(body)?)?;
     Ok(Keyed::new(KeyHasher::new(HashId::GuavaMurmur3, [0; 2]), filter.into()))
 }
 
@@ -79,6 +79,6 @@ fn write(keyed: &Keyed<AnyFilter>) -> Result<Vec<u8>, Error> {
     let mut out = buffer(size_of_val(filter.words()).saturating_add(6))?;
     out.extend([strategy, probes]);
     out.extend(words.to_be_bytes());
-    filter.words().iter().for_each(|word| out.extend(word.to_be_bytes()));
+    push_be(&mut out, filter.words());
     Ok(out)
 }

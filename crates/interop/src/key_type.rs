@@ -29,11 +29,14 @@ macro_rules! key_types {
 key_types! {
     /// Text or bytes as they are.
     Utf8 "utf8";
+    /// Text as Rust's `Hash` of a `str` writes it, with a byte 255 after it: `bloomfilter`, and
+    /// DataSketches in Rust.
+    Str "str";
     /// Text as UTF-16, little-endian: Guava's `unencodedCharsFunnel`.
     Utf16 "utf16";
     /// Bytes that are given as hexadecimal digits.
     Hex "hex";
-    /// A 32-bit integer: 4 bytes for Parquet and Guava, and a 64-bit one for Spark.
+    /// A 32-bit integer: 4 bytes for Parquet, Guava and `bloomfilter`, and a 64-bit one for Spark.
     Int32 "int32";
     /// A 64-bit integer.
     Int64 "int64";
@@ -73,6 +76,7 @@ impl KeyType {
         }
         Some(match self {
             Self::Utf8 => hasher.bytes(text),
+            Self::Str => unframed(hasher, &[text, &[0xff]].concat()),
             Self::Utf16 => {
                 let units = from_utf8(text).ok()?.encode_utf16();
                 hasher.bytes(&units.flat_map(u16::to_le_bytes).collect::<Vec<_>>())
@@ -81,8 +85,8 @@ impl KeyType {
             Self::Int32 => {
                 let value: i32 = parse(text)?;
                 match hasher.id() {
-                    HashId::ParquetXxh64 | HashId::GuavaMurmur3 => {
-                        hasher.bytes(&value.to_le_bytes())
+                    HashId::ParquetXxh64 | HashId::GuavaMurmur3 | HashId::BloomfilterSip13 => {
+                        unframed(hasher, &value.to_le_bytes())
                     }
                     _ => hasher.int(i64::from(value).cast_unsigned()),
                 }
@@ -96,6 +100,14 @@ impl KeyType {
                 hasher.bytes(&signed.or_else(|| parse(text))?.to_le_bytes())
             }
         })
+    }
+}
+
+/// Returns the hash of bytes alone, where the hasher would put their number before them.
+fn unframed(hasher: &KeyHasher, bytes: &[u8]) -> KeyHash {
+    match hasher.second_seed() {
+        Some(second) => KeyHash::bloomfilter([hasher.seed(), second], bytes),
+        None => hasher.bytes(bytes),
     }
 }
 

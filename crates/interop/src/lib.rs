@@ -19,6 +19,7 @@
 //! Each format has a file, and a line in the registry below. The filters themselves, their hash functions
 //! and their kinds are in `tamis`: a `.tamis` file of a foreign filter needs nothing of this crate.
 
+mod bloomfilter;
 mod bytes;
 mod datasketches;
 mod dcso;
@@ -37,10 +38,16 @@ mod tests;
 mod thrift;
 
 use std::fmt;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
 use std::str::FromStr;
+use std::sync::Arc;
 
-use tamis::{AnyFilter, BuildOptions, HashId, KeyHasher, KeySource, Keyed};
+use tamis::{AnyFilter, BuildOptions, BytesOwner, HashId, KeyHasher, KeySource, Keyed};
+use tamis_bits::SharedBytes;
 
+use bytes::Input;
 pub use error::Error;
 pub use key_type::KeyType;
 
@@ -54,7 +61,7 @@ struct Codec {
     seed: u64,
     /// Whether bytes have the structure of this format. `None` if every byte string may have it.
     recognises: Option<fn(&[u8]) -> bool>,
-    read: fn(&[u8]) -> Result<Keyed<AnyFilter>, Error>,
+    read: fn(&Input<'_>) -> Result<Keyed<AnyFilter>, Error>,
     write: fn(&Keyed<AnyFilter>) -> Result<Vec<u8>, Error>,
     /// Builds a filter of the size that the program would choose for so many keys at this rate.
     build: BuildFn,
@@ -100,6 +107,7 @@ formats! {
     "dcso" Dcso dcso::CODEC;
     "datasketches" DataSketches datasketches::CODEC;
     "redisbloom" RedisBloom redisbloom::CODEC;
+    "bloomfilter" Bloomfilter bloomfilter::CODEC;
 }
 
 impl Format {
@@ -110,7 +118,8 @@ impl Format {
 
     /// Returns the hasher that the program takes by default.
     pub fn hasher(self) -> KeyHasher {
-        KeyHasher::new(self.codec().hash, [self.codec().seed, 0])
+        // The halves of a long seed differ: they key two functions that must not be equal.
+        KeyHasher::new(self.codec().hash, [self.codec().seed, 0]).with_second_seed([1, 0])
     }
 
     /// Returns the formats whose structure the bytes have. It is one at most for bytes of a format that
@@ -162,6 +171,31 @@ pub trait Foreign: Sized {
     /// [`Error::Malformed`] states what is wrong with the bytes.
     fn import(format: Format, bytes: &[u8]) -> Result<Self, Error>;
 
+    /// Reads the filter of another program from a shared buffer, and leaves its table where it is if the
+    /// layout allows: cells of `fuse8` and `fuse16`, and bits of `dcso`, `datasketches` and `rbloom` if
+    /// they are whole words. Others are copied, because their words are big-endian or begin between two
+    /// multiples of 8.
+    ///
+    /// # Errors
+    /// As [`Foreign::import`].
+    fn import_shared(format: Format, owner: Arc<BytesOwner>) -> Result<Self, Error>;
+
+    /// Maps the file of another program's filter, and reads it as [`Foreign::import_shared`] does.
+    ///
+    /// ```
+    /// use tamis::{AnyFilter, Keyed};
+    /// use tamis_interop::{Foreign, Format};
+    ///
+    /// let path = "../../testdata/foreign/fuse8-text.bin";
+    /// let filter = Keyed::<AnyFilter>::open_foreign(Format::Fuse8, path)?;
+    /// assert!(filter.contains("key-7") && filter.heap_bytes() == 0);
+    /// # Ok::<_, tamis_interop::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the file cannot be mapped; otherwise as [`Foreign::import`].
+    fn open_foreign(format: Format, path: impl AsRef<Path>) -> Result<Self, Error>;
+
     /// Returns the bytes of the filter in the format of another program.
     ///
     /// # Errors
@@ -172,7 +206,22 @@ pub trait Foreign: Sized {
 
 impl Foreign for Keyed<AnyFilter> {
     fn import(format: Format, bytes: &[u8]) -> Result<Self, Error> {
-        (format.codec().read)(bytes)
+        (format.codec().read)(&Input::copied(bytes))
+    }
+
+    fn import_shared(format: Format, owner: Arc<BytesOwner>) -> Result<Self, Error> {
+        (format.codec().read)(&Input::shared(&SharedBytes::new(owner)))
+    }
+
+    fn open_foreign(format: Format, path: impl AsRef<Path>) -> Result<Self, Error> {
+        let file = File::open(path)?;
+        if file.metadata()?.len() == 0 {
+            // An empty file cannot be mapped, and neither can a pipe.
+            let mut bytes = Vec::new();
+            (&file).read_to_end(&mut bytes)?;
+            return Self::import(format, &bytes);
+        }
+        (format.codec().read)(&Input::shared(&SharedBytes::map(&file)?))
     }
 
     fn export(&self, format: Format) -> Result<Vec<u8>, Error> {

@@ -9,8 +9,9 @@
 //! | 4 | compression: a union whose field 1 is `UNCOMPRESSED` |
 
 use tamis::{AnyFilter, Build, HashId, KeyHasher, Keyed, SplitBlockBloom, SplitBlockBloomShape};
+use tamis_bits::Words;
 
-use crate::bytes::{Bytes, buffer, push_le, words_le};
+use crate::bytes::{Bytes, Input, buffer, push_le};
 use crate::error::{malformed, other_kind, unsuitable};
 use crate::sizes::at_least_one;
 use crate::thrift::{Fields, Thrift, Type, push_varint};
@@ -85,13 +86,13 @@ fn body(bytes: &[u8]) -> Result<&[u8], Error> {
 }
 
 /// Returns the filter of these blocks.
-pub(crate) fn from_blocks(blocks: &[u8]) -> Result<Keyed<AnyFilter>, Error> {
-    let filter = SplitBlockBloom::from_foreign_words(words_le(blocks))?;
+pub(crate) fn from_blocks(words: Words) -> Result<Keyed<AnyFilter>, Error> {
+    let filter = SplitBlockBloom::from_foreign_words(words)?;
     Ok(Keyed::new(KeyHasher::new(HashId::ParquetXxh64, [0; 2]), filter.into()))
 }
 
-fn read(bytes: &[u8]) -> Result<Keyed<AnyFilter>, Error> {
-    from_blocks(body(bytes)?)
+fn read(input: &Input<'_>) -> Result<Keyed<AnyFilter>, Error> {
+    from_blocks(input.words_le(body(input.bytes)?)?)
 }
 
 fn write(keyed: &Keyed<AnyFilter>) -> Result<Vec<u8>, Error> {
@@ -127,8 +128,11 @@ pub(crate) fn fold(keyed: &Keyed<AnyFilter>) -> Result<Option<Keyed<AnyFilter>>,
     if !rest.is_empty() || pairs.is_empty() {
         return Ok(None);
     }
-    let words: Vec<u64> =
-        pairs.iter().flat_map(|[a, b, c, d, e, f, g, h]| [a | e, b | f, c | g, d | h]).collect();
-    let filter = SplitBlockBloom::from_foreign_words(words.into_iter())?;
+    let mut words = Words::zeroed(size_of_val(pairs) / 16).map_err(tamis::Error::from)?;
+    let (blocks, _) = words.to_mut().as_chunks_mut::<4>();
+    for (block, [a, b, c, d, e, f, g, h]) in blocks.iter_mut().zip(pairs) {
+        *block = [a | e, b | f, c | g, d | h];
+    }
+    let filter = SplitBlockBloom::from_foreign_words(words)?;
     Ok(Some(Keyed::new(*keyed.hasher(), filter.into()).with_key_forms(keyed.key_forms())))
 }

@@ -19,7 +19,9 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
 use tamis::{AnyFilter, Keyed};
+use tamis_bits::Words;
 
+use crate::bytes::Input;
 use crate::error::Error;
 use crate::thrift::{Fields, Thrift, Type};
 use crate::{KeyType, parquet};
@@ -292,7 +294,7 @@ impl<R: Read + Seek> ParquetFile<R> {
             return fail("the length of a filter contradicts its header");
         }
         let blocks = self.bytes(at.saturating_add(header), len)?;
-        parquet::from_blocks(&blocks).map(Some)
+        parquet::from_blocks(Input::copied(&blocks).words_le(&blocks)?).map(Some)
     }
 
     /// Reads the filters of a column in all row groups and returns their union. Larger filters are folded
@@ -340,13 +342,9 @@ fn merge(a: &Keyed<AnyFilter>, b: &Keyed<AnyFilter>) -> Result<Keyed<AnyFilter>,
     if left.words().len() != right.words().len() {
         return fail("the filters of the row groups have sizes that do not fold");
     }
-    let blocks: Vec<u8> = left
-        .words()
-        .iter()
-        .zip(right.words())
-        .flat_map(|(left, right)| (left | right).to_le_bytes())
-        .collect();
-    parquet::from_blocks(&blocks)
+    let mut union = Words::copy_of(left.words()).map_err(tamis::Error::from)?;
+    union.to_mut().iter_mut().zip(right.words()).for_each(|(word, other)| *word |= other);
+    parquet::from_blocks(union)
 }
 
 /// Reads the row groups of a footer, or returns `None` if it is damaged.

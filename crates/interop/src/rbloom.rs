@@ -9,7 +9,7 @@
 
 use tamis::{AnyFilter, Build, ForeignBloom, HashId, KeyHasher, Keyed, Walk};
 
-use crate::bytes::{Bytes, buffer, push_le, words_le};
+use crate::bytes::{Bytes, Input, buffer, push_le};
 use crate::error::{other_kind, unsuitable};
 use crate::sizes::{at_least_one, build_bloom, ideal_bits, ideal_probes};
 use crate::{Codec, Error, Format};
@@ -29,15 +29,16 @@ pub(crate) const CODEC: Codec = Codec {
     },
 };
 
-fn read(bytes: &[u8]) -> Result<Keyed<AnyFilter>, Error> {
-    let mut rest = Bytes::new(Format::Rbloom, bytes);
+fn read(input: &Input<'_>) -> Result<Keyed<AnyFilter>, Error> {
+    let mut rest = Bytes::new(Format::Rbloom, input.bytes);
     let probes = rest.u64_le()?;
     let probes = rest.probes(probes)?;
     if rest.rest().is_empty() {
         return Err(rest.malformed("it has no bits"));
     }
     let bits = (rest.rest().len() as u64).saturating_mul(8);
-    let filter = ForeignBloom::from_words(Walk::Rbloom, bits, probes, words_le(rest.rest()))?;
+    let words = input.words_le(rest.rest())?;
+    let filter = ForeignBloom::from_words(Walk::Rbloom, bits, probes, words)?;
     Ok(Keyed::new(KeyHasher::new(HashId::Caller, [0; 2]), filter.into()))
 }
 

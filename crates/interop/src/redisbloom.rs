@@ -21,7 +21,7 @@
 
 use tamis::{AnyFilter, Build, Filter, ForeignBloom, HashId, KeyHasher, Keyed, Walk};
 
-use crate::bytes::{Bytes, buffer, push_le, words_le};
+use crate::bytes::{Bytes, Input, buffer, push_le};
 use crate::error::{other_kind, unsuitable};
 use crate::sizes::{at_least_one, build_bloom};
 use crate::{Codec, Error, Format};
@@ -67,7 +67,12 @@ fn header(bytes: &[u8]) -> Result<Header<'_>, Error> {
     match rest.u32_le()? {
         1 => {}
         0 => return Err(rest.malformed("its chain has no filter")),
-        _ => return Err(rest.malformed("chains of several filters are not supported")),
+        _ => {
+            return Err(rest.malformed(
+                "its chain has several filters, which is not supported; add the keys again to a key \
+                 that BF.RESERVE made for all of them",
+            ));
+        }
     }
     let [options, growth] = [rest.u32_le()?, rest.u32_le()?].map(u64::from);
     if options & HASH_64 == 0 {
@@ -88,10 +93,10 @@ fn header(bytes: &[u8]) -> Result<Header<'_>, Error> {
     Ok(Header { keys, bits, probes, note, body: rest.exactly(bytes)? })
 }
 
-fn read(bytes: &[u8]) -> Result<Keyed<AnyFilter>, Error> {
-    let Header { keys, bits, probes, note, body } = header(bytes)?;
+fn read(input: &Input<'_>) -> Result<Keyed<AnyFilter>, Error> {
+    let Header { keys, bits, probes, note, body } = header(input.bytes)?;
     let [.., capacity, _] = note;
-    let filter = ForeignBloom::from_words(Walk::RedisBloom, bits, probes, words_le(body))?;
+    let filter = ForeignBloom::from_words(Walk::RedisBloom, bits, probes, input.words_le(body)?)?;
     let filter = filter.with_keys(keys, keys.max(capacity))?.with_note(&note)?;
     Ok(Keyed::new(KeyHasher::new(HashId::RedisBloomMurmur2, [0; 2]), filter.into()))
 }

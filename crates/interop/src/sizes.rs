@@ -31,7 +31,9 @@ pub(crate) fn build_bloom(
     options: &BuildOptions<'_>,
 ) -> Result<AnyFilter, Error> {
     if walk.reach(bits) < bits {
-        return Err(Error::Limit { what: "bits", asked: bits, most: walk.reach(bits) });
+        return Err(Error::Infeasible {
+            why: "Spark's version 1 sets no bits beyond 2^31, a known defect; spark_v2 does",
+        });
     }
     let probes = u32::try_from(at_least_one(probes)).unwrap_or(u32::MAX);
     let shape = ForeignBloomShape::new(walk, bits, probes, keys)?;

@@ -10,7 +10,7 @@
 
 use tamis::{AnyFilter, Build, ForeignBloom, HashId, KeyHasher, Keyed, Walk};
 
-use crate::bytes::{Bytes, buffer};
+use crate::bytes::{Bytes, Input, buffer, push_be};
 use crate::error::{other_kind, unsuitable};
 use crate::sizes::{at_least_one, build_bloom, ideal_bits, ideal_probes};
 use crate::{Codec, Error, Format};
@@ -20,7 +20,7 @@ pub(crate) const V1: Codec = Codec {
     hash: HashId::SparkMurmur3,
     seed: 0,
     recognises: Some(|bytes| header(Format::SparkV1, bytes).is_ok()),
-    read: |bytes| read(Format::SparkV1, bytes),
+    read: |input| read(Format::SparkV1, input),
     write: |filter| write(Format::SparkV1, filter),
     build: |keys, fpr, hashes, options| {
         build_bloom(size(Walk::SparkV1, keys, fpr), hashes, options)
@@ -32,7 +32,7 @@ pub(crate) const V2: Codec = Codec {
     hash: HashId::SparkMurmur3,
     seed: 0,
     recognises: Some(|bytes| header(Format::SparkV2, bytes).is_ok()),
-    read: |bytes| read(Format::SparkV2, bytes),
+    read: |input| read(Format::SparkV2, input),
     write: |filter| write(Format::SparkV2, filter),
     build: |keys, fpr, hashes, options| {
         build_bloom(size(Walk::SparkV2, keys, fpr), hashes, options)
@@ -50,7 +50,7 @@ struct Header<'a> {
     probes: u32,
     seed: u32,
     words: u64,
-    rest: Bytes<'a>,
+    body: &'a [u8],
 }
 
 fn header(format: Format, bytes: &[u8]) -> Result<Header<'_>, Error> {
@@ -72,15 +72,15 @@ fn header(format: Format, bytes: &[u8]) -> Result<Header<'_>, Error> {
     if !(1..1 << 31).contains(&words) {
         return Err(rest.malformed("the number of words is not positive"));
     }
-    rest.exactly(words.saturating_mul(8))?;
-    Ok(Header { probes, seed, words, rest })
+    let body = rest.exactly(words.saturating_mul(8))?;
+    Ok(Header { probes, seed, words, body })
 }
 
-fn read(format: Format, bytes: &[u8]) -> Result<Keyed<AnyFilter>, Error> {
-    let Header { probes, seed, words, rest } = header(format, bytes)?;
+fn read(format: Format, input: &Input<'_>) -> Result<Keyed<AnyFilter>, Error> {
+    let Header { probes, seed, words, body } = header(format, input.bytes)?;
     let walk = if format == Format::SparkV1 { Walk::SparkV1 } else { Walk::SparkV2 };
     let bits = words.saturating_mul(64);
-    let filter = ForeignBloom::from_words(walk, bits, probes, rest.words_be(words)?)?;
+    let filter = ForeignBloom::from_words(walk, bits, probes, input.words_be(body)?)?;
     Ok(Keyed::new(KeyHasher::new(HashId::SparkMurmur3, [seed.into(), 0]), filter.into()))
 }
 
@@ -110,6 +110,6 @@ fn write(format: Format, keyed: &Keyed<AnyFilter>) -> Result<Vec<u8>, Error> {
         out.extend(u32::try_from(seed).unwrap_or(0).to_be_bytes());
     }
     out.extend(words.to_be_bytes());
-    filter.words().iter().for_each(|word| out.extend(word.to_be_bytes()));
+    push_be(&mut out, filter.words());
     Ok(out)
 }

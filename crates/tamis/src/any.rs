@@ -80,6 +80,11 @@ pub trait Registered: Build + Persist + Clone + PartialEq + Into<AnyFilter> {
         None
     }
 
+    /// Returns the filter as one that answers ranges.
+    fn as_range(&self) -> Option<&dyn Range> {
+        None
+    }
+
     /// Returns [`Merge::merge`].
     fn merge_fn() -> Option<CombineFn<Self>> {
         None
@@ -205,6 +210,11 @@ macro_rules! accessors {
             Some(self)
         }
     };
+    (Range) => {
+        fn as_range(&self) -> Option<&dyn Range> {
+            Some(self)
+        }
+    };
     // Capabilities without methods of their own: no kind has two of them.
     ($marker:ident) => {
         fn check_markers() {
@@ -288,6 +298,8 @@ macro_rules! dispatch_kind {
         crate::registry!(match_kind [ ($kind) $filter ($body) ])
     };
 }
+
+mod range; // after the macros that it uses
 
 fn build<F: Registered>(
     sizing: &Sizing,

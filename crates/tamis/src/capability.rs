@@ -32,11 +32,13 @@ pub enum Capability {
     Map,
     /// Takes a deny list, whose keys are never false positives.
     Deny,
+    /// Answers whether a range holds any key.
+    Range,
 }
 
 impl Capability {
     /// All capabilities.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Insert,
         Self::Remove,
         Self::Count,
@@ -49,6 +51,7 @@ impl Capability {
         Self::Static,
         Self::Map,
         Self::Deny,
+        Self::Range,
     ];
 
     /// Returns its name, as on the command line.
@@ -66,6 +69,7 @@ impl Capability {
             Self::Static => "static",
             Self::Map => "map",
             Self::Deny => "deny",
+            Self::Range => "range",
         }
     }
 }

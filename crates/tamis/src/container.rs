@@ -5,12 +5,15 @@ use alloc::vec::Vec;
 #[cfg(feature = "std")]
 use std::{io::Write, path::Path};
 
-use tamis_format::{Header, KeyForms, Reader, Writer};
+use tamis_format::{Header, KeyForms, Name, Reader, Writer};
 
 use crate::error::Error;
 use crate::hash::{HashId, KeyHasher};
 use crate::kind::Kind;
 use crate::traits::Persist;
+
+/// The section of the second half of a seed of 256 bits, after those of the filter.
+pub(crate) const SECOND_SEED: Name = Name::new("seed");
 
 /// A borrowed filter as a `.tamis` file: its header and sections, where they lie.
 ///
@@ -36,6 +39,9 @@ impl<'a> Container<'a> {
     pub fn new<F: Persist>(hasher: &KeyHasher, key_forms: KeyForms, filter: &'a F) -> Self {
         let mut writer = Writer::new();
         filter.write(&mut writer);
+        if let Some(seed) = hasher.second_seed() {
+            writer.pieces(SECOND_SEED, [seed.to_vec().into()]);
+        }
         let header = Header {
             kind: filter.sealed_kind().id(),
             hash: hasher.id() as u16,

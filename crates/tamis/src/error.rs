@@ -90,6 +90,16 @@ pub enum Error {
         /// The contradiction.
         what: &'static str,
     },
+    /// The kind does not work with this hash function: `ordered` is for kinds that answer ranges, and
+    /// they work with no other.
+    Hash {
+        /// The kind.
+        kind: Kind,
+        /// The name of the hash function.
+        hash: &'static str,
+    },
+    /// A range begins after its end.
+    ReversedRange,
     /// A value is wider than the filter's values.
     Value {
         /// The value.
@@ -181,6 +191,8 @@ impl Error {
             | Self::Infeasible { .. }
             | Self::Setting { .. }
             | Self::Missing { .. }
+            | Self::Hash { .. }
+            | Self::ReversedRange
             | Self::Value { .. }
             | Self::Unknown(_)
             | Self::Outdated { .. } => ErrorKind::InvalidInput,
@@ -255,6 +267,11 @@ impl fmt::Display for Error {
             Self::Conflict { digest, what } => {
                 write!(f, "the key with the digest {digest:016x} is {what}")
             }
+            Self::Hash { kind, hash } => match kind.can(Capability::Range) {
+                true => write!(f, "{kind} needs the hash `ordered`, not `{hash}`"),
+                false => write!(f, "{kind} needs hashes without order, not `{hash}`"),
+            },
+            Self::ReversedRange => write!(f, "the range begins after its end"),
             Self::Value { value, bits } => {
                 write!(f, "the value {value} does not fit in the {bits} bits of a value")
             }

@@ -42,6 +42,7 @@ macro_rules! registry {
             26 removable_spectral_bloom RemovableSpectralBloom { Insert Remove Count Merge } "Cohen, Matias 2003";
             27 foreign_bloom ForeignBloom { Insert Merge SetOps } "Bloom 1970; Spark, Guava and others";
             28 foreign_fuse ForeignFuse { Static } "Graf, Lemire 2022; FastFilter";
+            29 grafite Grafite { Static Range } "Costa, Ferragina, Vinciguerra 2024";
         }
     };
 }

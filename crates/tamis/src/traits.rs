@@ -4,7 +4,7 @@
 //! on keys; [`AnyFilter`](crate::AnyFilter) is a filter whose kind is known only at run time.
 //!
 //! [`Filter`] and the traits that add operations to a finished filter ([`Insert`], [`Remove`],
-//! [`Count`], [`Map`], [`Window`], [`Adapt`]) are object-safe. [`Build`], [`Merge`], [`SetOps`] and
+//! [`Count`], [`Map`], [`Window`], [`Adapt`], [`Range`]) are object-safe. [`Build`], [`Merge`], [`SetOps`] and
 //! [`Persist`] name the filter's own type and are not. All of them are sealed: the filters of this crate
 //! implement them, and new methods may be added in minor releases.
 
@@ -454,6 +454,35 @@ pub trait Window: Filter {
 
     /// Returns after how many further keys, or ticks, it is certainly forgotten.
     fn slack(&self) -> u64;
+}
+
+/// Answers whether a range holds any key.
+///
+/// Keys are the numbers of [`KeyHash::hi`], which the hash `ordered` makes of integers and strings.
+pub trait Range: Filter {
+    /// Returns whether a key from `first` to `last`, both included, may be a member. `false` is certain.
+    ///
+    /// Numbers wrap around, so that ranges of negative integers up to positive ones are ranges too: if
+    /// `first` is greater than `last`, these are the numbers up to 2^64 - 1 and from 0 on.
+    fn contains_range(&self, first: u64, last: u64) -> bool;
+
+    /// Sets `out[i]` to the answer for the range from `ranges[i].0` to `ranges[i].1`, with prefetching.
+    ///
+    /// # Panics
+    /// Panics if `out` is shorter than `ranges`.
+    fn contains_range_batch(&self, ranges: &[(u64, u64)], out: &mut [bool]) {
+        assert!(out.len() >= ranges.len(), "`out` is shorter than `ranges`");
+        for ((first, last), out) in ranges.iter().zip(out) {
+            *out = self.contains_range(*first, *last);
+        }
+    }
+
+    /// Returns the longest range, in numbers, at the filter's false positive rate.
+    fn range_length(&self) -> u64;
+
+    /// Returns an upper bound of the false positive rate of ranges of `length` numbers, with the keys that
+    /// are in the filter now. Ranges longer than planned are answered safely, at a higher rate.
+    fn fpr_of_range(&self, length: u64) -> f64;
 }
 
 /// Can be saved and opened.

@@ -11,7 +11,8 @@ non-member as a member, at a rate that you choose; it never denies a member.
 
 ``Filter`` is a set, ``build`` makes one from all its keys, ``Map`` gives each key a number, ``Window``
 remembers the most recent keys of a stream, and ``Dictionary`` is an exact store behind a filter.
-``open`` maps a file, ``plan`` compares the kinds, ``uniq`` drops repeated items of a stream.
+``open`` maps a file, ``import_filter`` reads filters of Spark, Parquet, Guava and other programs, ``plan``
+compares the kinds, ``uniq`` drops repeated items of a stream.
 """
 
 from ._errors import (
@@ -37,6 +38,7 @@ from ._tamis import (
     build,
     from_buffer,
     from_bytes,
+    import_filter,
     open,
 )
 from ._uniq import uniq
@@ -64,6 +66,7 @@ __all__ = [
     "build",
     "from_buffer",
     "from_bytes",
+    "import_filter",
     "kinds",
     "open",
     "plan",

@@ -19,6 +19,7 @@ __all__ = [
     "Dictionary",
     "_Entries",
     "Filter",
+    "import_filter",
     "Map",
     "_assemble",
     "_count_part",
@@ -39,6 +40,19 @@ _Key: TypeAlias = str | bytes | bytearray | memoryview | int | np.integer[Any]
 _Keys: TypeAlias = Any
 _Path: TypeAlias = str | PathLike[str]
 _Hash: TypeAlias = Literal["fast", "secure"]
+_Format: TypeAlias = Literal[
+    "parquet",
+    "spark_v1",
+    "spark_v2",
+    "guava",
+    "fuse8",
+    "fuse16",
+    "rbloom",
+    "dcso",
+    "datasketches",
+    "redisbloom",
+    "bloomfilter",
+]
 _Settings: TypeAlias = Mapping[str, int | float | str]
 _Progress: TypeAlias = Callable[[int, int], object] | bool
 
@@ -55,6 +69,7 @@ class AnyFilter:
         def __buffer__(self, flags: int, /) -> memoryview: ...
 
     def save(self, path: _Path) -> None: ...
+    def export(self, format: _Format) -> bytes: ...
     def __reduce__(self) -> tuple[Any, ...]: ...
     def copy(self) -> Self: ...
     def __copy__(self) -> Self: ...
@@ -71,7 +86,7 @@ class AnyFilter:
     @property
     def nbytes(self) -> int: ...
     @property
-    def hash(self) -> _Hash: ...
+    def hash(self) -> str: ...  # one of _Hash, or that of another program
     @property
     def seed(self) -> int: ...
     @property
@@ -215,6 +230,7 @@ def build(
     nbytes: float | None = None,
     bits_per_key: float | None = None,
     deny: _Keys | None = None,
+    format: _Format | None = None,
     hash: _Hash = "fast",
     seed: int | None = None,
     settings: _Settings | None = None,
@@ -228,6 +244,9 @@ def build(
 def open(path: _Path, *, verify: bool = False) -> Any: ...
 def from_bytes(data: bytes | bytearray | memoryview) -> Any: ...
 def from_buffer(data: bytes) -> Any: ...
+def import_filter(
+    data: _Path | bytes | bytearray | memoryview, format: _Format | None = None
+) -> Filter: ...
 def _plan(
     keys: float | None,
     fpr: float | None,

@@ -9,6 +9,8 @@ Only finished filters pass through the driver:
 * Kinds that merge: each task fills a filter of its rows, and tasks merge the filters in a tree.
 * Static kinds: rows are divided by the leading bits of their hashes. Each task solves its part of the
   filter, and the driver puts the parts together, to the same bytes as a build on one machine.
+
+``tamis.import_filter`` reads the bytes of Spark's own ``BloomFilter``, and ``export("spark_v2")`` writes them.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ Formats:
   dcso           DCSO bloom, and poppy version 1
   datasketches   Apache DataSketches, BloomFilter
   redisbloom     RedisBloom, the data of BF.SCANDUMP; experimental
+  bloomfilter    the Rust crate bloomfilter 3, and valkey-bloom
 
 A filter keeps the hash function of its program, so that it answers as there. It cannot be converted
 to another format, which has another hash function, without its keys.";

@@ -22,6 +22,7 @@ pub(crate) mod parquet;
 pub(crate) mod plan;
 pub(crate) mod query;
 pub(crate) mod remove;
+pub(crate) mod server;
 pub(crate) mod set;
 pub(crate) mod similar;
 pub(crate) mod uniq;

@@ -42,6 +42,8 @@ fn filters_of_programs_come_and_go() {
         ("fuse16-uint64.bin", "fuse16", "--type int64 numbers"),
         ("dcso.bin", "dcso", "texts"),
         ("datasketches.bin", "datasketches", "texts"),
+        ("bloomfilter-bytes.bin", "bloomfilter", "texts"),
+        ("bloomfilter-str.bin", "bloomfilter", "--type str texts"),
     ] {
         let bytes = golden(file);
         let sandbox = Sandbox::new(&[
@@ -158,6 +160,8 @@ fn errors_name_what_is_wrong() {
         ("x.parquet", &golden("pyarrow.parquet")),
         ("none.parquet", &golden("no-filters.parquet")),
         ("cut.parquet", &golden("pyarrow.parquet")[..5000]),
+        ("cipher.parquet", &golden("encrypted-column.parquet")),
+        ("footer.parquet", &golden("encrypted-footer.parquet")),
         ("texts", texts().as_bytes()),
         ("words", b"1\nseven\n"),
     ]);
@@ -166,7 +170,7 @@ fn errors_name_what_is_wrong() {
     for (line, expected) in [
         (
             "import short -o f",
-            "short: the format is not recognised; if it is one of these, state it with --from: parquet, spark_v1, spark_v2, guava, fuse8, fuse16, rbloom, dcso, datasketches, redisbloom",
+            "short: the format is not recognised; if it is one of these, state it with --from: parquet, spark_v1, spark_v2, guava, fuse8, fuse16, rbloom, dcso, datasketches, redisbloom, bloomfilter",
         ),
         ("import short --from guava -o f", "short: not a guava filter: it is truncated"),
         ("import missing -o f", "missing: No such file or directory"),
@@ -212,6 +216,15 @@ fn errors_name_what_is_wrong() {
         (
             "import x.parquet --column id --row-group 9 -o f",
             "x.parquet: there are only 2 row groups",
+        ),
+        (
+            "query cipher.parquet --column name texts",
+            "cipher.parquet: the column `name` is encrypted",
+        ),
+        ("info footer.parquet", "footer.parquet: the footer is encrypted"),
+        (
+            "build texts --format spark_v1 --keys 1e9 -o f",
+            "no such filter is possible: Spark's version 1 sets no bits beyond 2^31, a known defect; spark_v2 does",
         ),
         ("info cut.parquet", "cut.parquet: not a Parquet file: it does not end with PAR1"),
         (

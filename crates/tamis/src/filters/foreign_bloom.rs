@@ -73,6 +73,8 @@ pub enum Walk {
     DataSketches = 7,
     /// RedisBloom: 64-bit sums.
     RedisBloom = 8,
+    /// The crate `bloomfilter`: both hashes, then 64-bit sums modulo a prime.
+    Bloomfilter = 9,
 }
 
 /// Evaluates an expression for each walk on its own, so that the loop in it has no branch on the walk.
@@ -111,13 +113,17 @@ macro_rules! specialise {
                 const $known: Walk = Walk::RedisBloom;
                 $body
             }
+            Walk::Bloomfilter => {
+                const $known: Walk = Walk::Bloomfilter;
+                $body
+            }
         }
     };
 }
 
 impl Walk {
     /// All walks.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::SparkV1,
         Self::SparkV2,
         Self::Guava64,
@@ -126,9 +132,10 @@ impl Walk {
         Self::Dcso,
         Self::DataSketches,
         Self::RedisBloom,
+        Self::Bloomfilter,
     ];
 
-    const NAMES: [&str; 8] = [
+    const NAMES: [&str; 9] = [
         "spark_v1",
         "spark_v2",
         "guava_64",
@@ -137,6 +144,7 @@ impl Walk {
         "dcso",
         "datasketches",
         "redisbloom",
+        "bloomfilter",
     ];
 
     /// Returns its name, as the setting `walk` has it.
@@ -169,7 +177,7 @@ impl Walk {
             Self::Dcso => (key.hi % LARGEST_PRIME, 0),
             _ => (key.hi, key.lo),
         };
-        Places { walk: self, at, step, bits }
+        Places { walk: self, taken: 0, at, step, bits }
     }
 }
 
@@ -190,7 +198,8 @@ impl FromStr for Walk {
 
 /// The multiplier of rbloom's generator.
 const RBLOOM: u128 = 47_026_247_687_942_121_848_144_207_491_837_418_733;
-/// The modulus of DCSO's generator, the largest prime below 2^64, and its multiplier.
+/// The modulus of DCSO's generator and of `bloomfilter`, the largest prime below 2^64, and DCSO's
+/// multiplier.
 const LARGEST_PRIME: u64 = 18_446_744_073_709_551_557;
 const DCSO: u64 = 18_446_744_073_709_550_147;
 
@@ -198,6 +207,8 @@ const DCSO: u64 = 18_446_744_073_709_550_147;
 #[derive(Clone, Copy)]
 struct Places {
     walk: Walk,
+    /// The places before the next one: counted for `bloomfilter` alone.
+    taken: u32,
     at: u64,
     step: u64,
     bits: u64,
@@ -241,6 +252,16 @@ impl Places {
                 self.at = sum.wrapping_add(self.step);
                 sum
             }
+            Walk::Bloomfilter => {
+                let sum = self.at;
+                self.at = sum.wrapping_add(self.step);
+                self.taken += 1;
+                match self.taken {
+                    1 => sum,
+                    2 => self.step,
+                    _ => sum % LARGEST_PRIME,
+                }
+            }
         };
         place % self.bits
     }
@@ -257,8 +278,8 @@ pub struct ForeignBloomShape {
 
 const WALK: Setting = Setting::new(
     "walk",
-    "the program whose walk it takes: spark_v1, spark_v2, guava_64, guava_32, rbloom, dcso, datasketches \
-     or redisbloom; default rbloom",
+    "the program whose walk it takes: spark_v1, spark_v2, guava_64, guava_32, rbloom, dcso, datasketches, \
+     redisbloom or bloomfilter; default rbloom",
 );
 
 impl ForeignBloomShape {
@@ -406,23 +427,16 @@ impl ForeignBloom {
     /// # Errors
     /// [`Error::Limit`] if a number is out of range, and [`Error::File`] if there are more or fewer words
     /// than `bits` takes, or bits are set past the end.
-    pub fn from_words(
-        walk: Walk,
-        bits: u64,
-        probes: u32,
-        words: impl ExactSizeIterator<Item = u64>,
-    ) -> Result<Self, Error> {
+    pub fn from_words(walk: Walk, bits: u64, probes: u32, words: Words) -> Result<Self, Error> {
         let mut shape = ForeignBloomShape::new(walk, bits, probes, usual_keys(bits, probes))?;
         if words.len() as u64 != BitShape::words(&shape) {
             let what = "the number of words is not that of the bits";
             return Err(tamis_format::Error::corrupt(what).into());
         }
-        let mut array = Words::zeroed(words.len())?;
-        array.to_mut().iter_mut().zip(words).for_each(|(to, word)| *to = word);
         // `as` saturates, also from infinity.
-        let len = (shape.estimate(set::ones(&array)).round() as u64).min(MAX_KEYS);
+        let len = (shape.estimate(set::ones(&words)).round() as u64).min(MAX_KEYS);
         shape.keys = shape.keys.max(len);
-        let bits = BitArray::from_parts(array, len, shape.keys);
+        let bits = BitArray::from_parts(words, len, shape.keys);
         let filter = Self { shape, bits, note: Words::zeroed(0)? };
         filter.validate()?;
         Ok(filter)
@@ -656,6 +670,10 @@ mod tests {
         (from..from + count).map(|key| key.hash_with(&hasher)).collect()
     }
 
+    fn words(words: &[u64]) -> Words {
+        Words::copy_of(words).unwrap()
+    }
+
     #[test]
     fn every_walk_finds_its_members_at_the_stated_rate() {
         for walk in Walk::ALL {
@@ -682,20 +700,20 @@ mod tests {
     #[test]
     fn words_of_any_fill_are_taken() {
         for word in [0, 1, u64::MAX] {
-            let filter = ForeignBloom::from_words(Walk::Guava64, 640, 7, [word; 10].into_iter());
+            let filter = ForeignBloom::from_words(Walk::Guava64, 640, 7, words(&[word; 10]));
             let filter = filter.unwrap();
             assert!(filter.len() <= filter.shape().keys());
             assert_eq!(hashes(0, 9).iter().all(|key| filter.contains(*key)), word == u64::MAX);
         }
-        let words = |bits| ForeignBloom::from_words(Walk::Dcso, bits, 7, [u64::MAX; 2].into_iter());
-        assert!(words(128).is_ok() && words(127).is_err() && words(129).is_err());
-        assert!(ForeignBloom::from_words(Walk::Dcso, 64, 256, [0].into_iter()).is_err());
+        let full = |bits| ForeignBloom::from_words(Walk::Dcso, bits, 7, words(&[u64::MAX; 2]));
+        assert!(full(128).is_ok() && full(127).is_err() && full(129).is_err());
+        assert!(ForeignBloom::from_words(Walk::Dcso, 64, 256, words(&[0])).is_err());
     }
 
     #[test]
     fn a_note_and_a_number_of_keys_are_kept() {
         let hasher = KeyHasher::new(HashId::DcsoFnv1, [0, 0]);
-        let filter = ForeignBloom::from_words(Walk::Dcso, 640, 7, [5; 10].into_iter()).unwrap();
+        let filter = ForeignBloom::from_words(Walk::Dcso, 640, 7, words(&[5; 10])).unwrap();
         assert!(filter.clone().with_keys(8, 7).is_err());
         let filter = filter.with_keys(7, 8).unwrap().with_note(&[1, 2, 3]).unwrap();
         let bytes = crate::Keyed::new(hasher, filter.clone()).to_bytes().unwrap();

@@ -25,8 +25,12 @@
 //! order does not change the bytes; and where 100 seeds fail, as they do for 1 in 3 sets of about 11 500
 //! keys, the array grows by a segment, where the libraries give up.
 
+use alloc::borrow::Cow;
+use alloc::vec::Vec;
+use core::ops::Range;
+
 use tamis_bits::peel::{Graph, Peeler, Segments};
-use tamis_bits::{Words, prefetch, set};
+use tamis_bits::{SharedBytes, Words, as_le_bytes, prefetch, set};
 use tamis_format::{Name, Reader, Writer};
 
 use super::common::usize_words;
@@ -112,6 +116,11 @@ impl ForeignFuseShape {
     fn words(&self) -> u64 {
         (self.cells() * u64::from(self.width)).div_ceil(64)
     }
+
+    /// Returns the bytes of all cells.
+    fn bytes(&self) -> usize {
+        self.graph.cells() * self.width as usize / 8
+    }
 }
 
 impl Shape for ForeignFuseShape {
@@ -147,6 +156,43 @@ impl Shape for ForeignFuseShape {
     }
 }
 
+/// The cells, in words or in a shared buffer of any alignment.
+#[derive(Clone, Debug)]
+enum Table {
+    Words(Words),
+    Bytes(SharedBytes, Range<usize>),
+}
+
+impl Table {
+    /// Returns the cells as little-endian bytes, with bytes of 0 after them. Only a big-endian machine
+    /// copies them.
+    fn bytes(&self) -> Cow<'_, [u8]> {
+        match self {
+            Self::Bytes(buffer, range) => buffer[range.clone()].into(),
+            Self::Words(words) => match as_le_bytes(words) {
+                Some(bytes) => bytes.into(),
+                None => words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>().into(),
+            },
+        }
+    }
+
+    /// Returns the number of words.
+    fn len(&self) -> usize {
+        match self {
+            Self::Bytes(_, range) => range.len().div_ceil(8),
+            Self::Words(words) => words.len(),
+        }
+    }
+
+    #[inline]
+    fn prefetch(&self, byte: usize) {
+        match self {
+            Self::Bytes(buffer, range) => prefetch(buffer, range.start + byte),
+            Self::Words(words) => prefetch(words, byte / 8),
+        }
+    }
+}
+
 /// A binary fuse filter of FastFilter's libraries.
 ///
 /// ```
@@ -156,12 +202,20 @@ impl Shape for ForeignFuseShape {
 /// assert!(ids.contains(&7u64));
 /// # Ok::<_, tamis::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct ForeignFuse {
     shape: ForeignFuseShape,
     seed: u64,
     len: u64,
-    table: Words,
+    table: Table,
+}
+
+/// Filters are equal if their files are.
+impl PartialEq for ForeignFuse {
+    fn eq(&self, other: &Self) -> bool {
+        let own = (&self.shape, self.seed, self.len, self.cells());
+        own == (&other.shape, other.seed, other.len, other.cells())
+    }
 }
 
 impl ForeignFuse {
@@ -175,7 +229,7 @@ impl ForeignFuse {
         shape: ForeignFuseShape,
         seed: u64,
         len: u64,
-        words: impl ExactSizeIterator<Item = u64>,
+        words: Words,
     ) -> Result<Self, Error> {
         if len > shape.keys {
             return Err(Error::Capacity { capacity: shape.keys });
@@ -184,11 +238,33 @@ impl ForeignFuse {
             let what = "the number of words is not that of the cells";
             return Err(tamis_format::Error::corrupt(what).into());
         }
-        let mut table = Words::zeroed(words.len())?;
-        table.to_mut().iter_mut().zip(words).for_each(|(to, word)| *to = word);
-        let filter = Self { shape, seed, len, table };
+        let filter = Self { shape, seed, len, table: Table::Words(words) };
         filter.validate()?;
         Ok(filter)
+    }
+
+    /// Returns a filter of `len` keys whose cells are `bytes` from `offset` on, little-endian. They stay
+    /// where they are, at any alignment.
+    ///
+    /// # Errors
+    /// [`Error::File`] if the buffer ends before the last cell; [`Error::Capacity`] if there are more keys
+    /// than the capacity.
+    pub fn from_shared(
+        shape: ForeignFuseShape,
+        seed: u64,
+        len: u64,
+        bytes: &SharedBytes,
+        offset: usize,
+    ) -> Result<Self, Error> {
+        if len > shape.keys {
+            return Err(Error::Capacity { capacity: shape.keys });
+        }
+        let end = shape.bytes().checked_add(offset);
+        let Some(end) = end.filter(|end| *end <= bytes.len()) else {
+            let what = "the buffer ends before the last cell";
+            return Err(tamis_format::Error::corrupt(what).into());
+        };
+        Ok(Self { shape, seed, len, table: Table::Bytes(bytes.clone(), offset..end) })
     }
 
     /// Returns the seed.
@@ -196,14 +272,25 @@ impl ForeignFuse {
         self.seed
     }
 
-    /// Returns the cells: see [`ForeignFuse::from_words`].
-    pub fn words(&self) -> &[u64] {
-        &self.table
+    /// Returns the cells as little-endian bytes.
+    pub fn cells(&self) -> Cow<'_, [u8]> {
+        let len = self.shape.bytes();
+        match self.table.bytes() {
+            Cow::Borrowed(bytes) => bytes[..len].into(),
+            Cow::Owned(bytes) => bytes[..len].to_vec().into(),
+        }
+    }
+
+    /// Returns the XOR of the key's cells and its fingerprint.
+    #[inline(always)]
+    fn difference(&self, key: KeyHash, cell: impl Fn(usize) -> u16) -> u16 {
+        let edge = self.shape.graph.edge(self.seed, key.hi);
+        edge.cells.iter().fold(edge.print as u16, |sum, at| sum ^ cell(*at))
     }
 
     fn prefetch(&self, key: KeyHash) {
         for cell in self.shape.graph.edge(self.seed, key.hi).cells {
-            prefetch(&self.table, cell * self.shape.width as usize / 64);
+            self.table.prefetch(cell * self.shape.width as usize / 8);
         }
     }
 }
@@ -211,13 +298,18 @@ impl ForeignFuse {
 impl Filter for ForeignFuse {
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
-        let graph = &self.shape.graph;
-        let found = match self.shape.width {
-            8 => graph.holds(self.seed, key.hi, &self.table),
-            _ => {
-                let edge = graph.edge(self.seed, key.hi);
-                let cell = |at: &usize| (self.table[at / 4] >> (at % 4 * 16)) as u16;
-                edge.cells.iter().fold(edge.print as u16, |sum, at| sum ^ cell(at)) == 0
+        let found = match (&self.table, self.shape.width) {
+            (Table::Words(table), 8) => self.shape.graph.holds(self.seed, key.hi, table),
+            (Table::Words(table), _) => {
+                self.difference(key, |at| (table[at / 4] >> (at % 4 * 16)) as u16) == 0
+            }
+            (Table::Bytes(buffer, range), 8) => {
+                let bytes = &buffer[range.clone()];
+                self.difference(key, |at| bytes[at].into()) as u8 == 0
+            }
+            (Table::Bytes(buffer, range), _) => {
+                let (cells, _) = buffer[range.clone()].as_chunks();
+                self.difference(key, |at| u16::from_le_bytes(cells[at])) == 0
             }
         };
         // Without keys all cells are zero, which matches the fingerprints of some non-members.
@@ -291,7 +383,7 @@ impl Build for ForeignFuse {
         })?;
         let (seed, table);
         (shape, seed, table) = solved.into_iter().next().expect("one shard");
-        Ok(Self { shape, seed, len, table })
+        Ok(Self { shape, seed, len, table: Table::Words(table) })
     }
 }
 
@@ -299,7 +391,17 @@ impl Persist for ForeignFuse {
     fn write<'a>(&'a self, to: &mut Writer<'a>) {
         let ForeignFuseShape { keys, width, segment, count, .. } = self.shape;
         to.shape(&[width.into(), segment.into(), count, keys, self.seed]);
-        to.words(TABLE, &self.table);
+        match &self.table {
+            Table::Words(words) => to.words(TABLE, words),
+            Table::Bytes(buffer, range) => {
+                let words = buffer[range.clone()].chunks(8).map(|bytes| {
+                    let mut word = [0; 8];
+                    word[..bytes.len()].copy_from_slice(bytes);
+                    u64::from_le_bytes(word)
+                });
+                to.pieces(TABLE, [words.collect::<Vec<_>>().into()]);
+            }
+        }
     }
 
     fn read(from: &mut Reader) -> Result<Self, Error> {
@@ -313,15 +415,17 @@ impl Persist for ForeignFuse {
         fields.finish()?;
         let shape = ForeignFuseShape::from_segments(width, segment, count, keys)
             .map_err(|_| from.corrupt("the cells are too many, or not of 8 or 16 bits"))?;
-        let table = from.words(TABLE, shape.words())?;
+        let table = Table::Words(from.words(TABLE, shape.words())?);
         Ok(Self { shape, seed, len, table })
     }
 
     fn validate(&self) -> Result<(), Error> {
-        if set::ends_at(&self.table, self.shape.cells() * u64::from(self.shape.width)) {
-            return Ok(());
+        match &self.table {
+            Table::Words(words) if !set::ends_at(words, self.shape.bytes() as u64 * 8) => {
+                Err(tamis_format::Error::corrupt("bits are set past the last cell").into())
+            }
+            _ => Ok(()),
         }
-        Err(tamis_format::Error::corrupt("bits are set past the last cell").into())
     }
 }
 
@@ -343,6 +447,36 @@ mod tests {
             let shape = ForeignFuseShape::new(keys, 8).unwrap();
             let sizes = (shape.segment_len(), shape.segment_count(), shape.cells());
             assert_eq!(sizes, (segment, count, cells), "{keys} keys");
+        }
+    }
+
+    /// The cells of a buffer answer as those of words do, at any alignment.
+    #[test]
+    fn cells_in_a_shared_buffer() {
+        let keys: Vec<KeyHash> = (0..3000u64).map(|key| KeyHash { hi: key * key, lo: 0 }).collect();
+        let hasher = crate::KeyHasher::new(crate::HashId::FastFilter, [0, 0]);
+        for width in [8, 16] {
+            let shape = ForeignFuseShape::new(3000, width).unwrap();
+            let filter = ForeignFuse::build(shape, &keys[..]).unwrap();
+            for offset in [0, 3, 28] {
+                let mut bytes = vec![0xff; offset];
+                bytes.extend_from_slice(&filter.cells());
+                let buffer = SharedBytes::new(alloc::sync::Arc::new(bytes));
+                let from = |offset| {
+                    let shape = filter.shape.clone();
+                    ForeignFuse::from_shared(shape, filter.seed, filter.len, &buffer, offset)
+                };
+                let shared = from(offset).unwrap();
+                assert!(shared == filter && from(offset + 1).is_err() && from(usize::MAX).is_err());
+                let mut found = vec![false; keys.len()];
+                shared.contains_prefetching(&keys, &mut found);
+                assert!(found.iter().all(|found| *found), "{width} bits at {offset}");
+                let others = (0..3000u64).map(|key| KeyHash { hi: key * key + 2, lo: 0 });
+                others.for_each(|key| assert_eq!(shared.contains(key), filter.contains(key)));
+                let [shared, filter] = [&shared, &filter]
+                    .map(|filter| crate::Keyed::new(hasher, filter.clone()).to_bytes().unwrap());
+                assert_eq!(shared, filter);
+            }
         }
     }
 

@@ -237,18 +237,16 @@ impl SplitBlockBloom {
     ///
     /// # Errors
     /// [`Error::File`] if they are not whole blocks, or a block has keys in some lanes only.
-    pub fn from_foreign_words(words: impl ExactSizeIterator<Item = u64>) -> Result<Self, Error> {
+    pub fn from_foreign_words(words: Words) -> Result<Self, Error> {
         let blocks = words.len() / BLOCK_WORDS;
         if !words.len().is_multiple_of(BLOCK_WORDS) {
             return Err(tamis_format::Error::corrupt("the words are not whole blocks").into());
         }
         let mut shape = SplitBlockBloomShape::new(blocks as u64, blocks as u64 * 64)?;
-        let mut array = Words::zeroed(words.len())?;
-        array.to_mut().iter_mut().zip(words).for_each(|(to, word)| *to = word);
         // `as` saturates, also from infinity.
-        let len = (shape.estimate(set::ones(&array)).round() as u64).min(MAX_KEYS);
+        let len = (shape.estimate(set::ones(&words)).round() as u64).min(MAX_KEYS);
         shape.keys = shape.keys.max(len);
-        let filter = Self { bits: BitArray::from_parts(array, len, shape.keys), shape };
+        let filter = Self { bits: BitArray::from_parts(words, len, shape.keys), shape };
         filter.validate()?;
         Ok(filter)
     }

@@ -4,7 +4,8 @@
 //! a [`KeyHash`] so that [`foreign_bloom`](crate::filters::foreign_bloom),
 //! [`foreign_fuse`](crate::filters::foreign_fuse) and
 //! [`split_block_bloom`](crate::filters::split_block_bloom) select the cells that the other program
-//! selects. None of them resists adversarial keys, and most are weaker than 128 uniform bits.
+//! selects. None of them but `bloomfilter_sip13` resists adversarial keys, and most are weaker than 128
+//! uniform bits.
 //!
 //! | hash | `hi` | `lo` | integers | seed |
 //! | --- | --- | --- | --- | --- |
@@ -16,11 +17,14 @@
 //! | `dcso_fnv1` | FNV-1 | 0 | decimal digits | none |
 //! | `datasketches_xxh64` | XXH64 under the seed | XXH64 under `hi` | 8 bytes | 64 bits |
 //! | `redisbloom_murmur2` | MurmurHash64A | MurmurHash64A under `hi` | decimal digits | none |
+//! | `bloomfilter_sip13` | SipHash-1-3 under the first half of the seed | under the second half | 8 bytes | 256 bits |
 //!
 //! Integers are signed where they have decimal digits, and little-endian where they have bytes.
 
 use core::fmt::Write;
+use core::hash::Hasher;
 
+use siphasher::sip::SipHasher13;
 use xxhash_rust::xxh64::xxh64;
 
 use super::{HashId, KeyHash};
@@ -28,7 +32,7 @@ use super::{HashId, KeyHash};
 /// Returns the part of a seed that the function uses; the rest is zero.
 pub(super) fn used_seed(id: HashId, seed: [u64; 2]) -> [u64; 2] {
     match id {
-        HashId::Fast | HashId::Secure => seed,
+        HashId::Fast | HashId::Secure | HashId::Ordered | HashId::BloomfilterSip13 => seed,
         HashId::SparkMurmur3 => [seed[0] & 0xffff_ffff, 0],
         HashId::DataSketchesXxh64 => [seed[0], 0],
         HashId::ParquetXxh64
@@ -41,7 +45,8 @@ pub(super) fn used_seed(id: HashId, seed: [u64; 2]) -> [u64; 2] {
 }
 
 /// Returns the hash of a byte string.
-pub(super) fn bytes(id: HashId, seed: u64, bytes: &[u8]) -> KeyHash {
+pub(super) fn bytes(id: HashId, seeds: [[u64; 2]; 2], bytes: &[u8]) -> KeyHash {
+    let [[seed, _], _] = seeds;
     let (hi, lo) = match id {
         HashId::SparkMurmur3 => pair_32(seed, |seed| spark_bytes(bytes, seed)),
         HashId::GuavaMurmur3 => murmur3_128(bytes),
@@ -55,16 +60,21 @@ pub(super) fn bytes(id: HashId, seed: u64, bytes: &[u8]) -> KeyHash {
         HashId::DcsoFnv1 => (fnv1(bytes), 0),
         HashId::DataSketchesXxh64 => pair(seed, |seed| xxh64(bytes, seed)),
         HashId::RedisBloomMurmur2 => pair(MURMUR2, |seed| murmur2_64a(bytes, seed)),
-        HashId::ParquetXxh64 | HashId::Fast | HashId::Secure => return KeyHash::parquet(bytes),
+        HashId::BloomfilterSip13 => {
+            return sip_pair(seeds, &[&(bytes.len() as u64).to_le_bytes(), bytes]);
+        }
+        HashId::ParquetXxh64 | HashId::Fast | HashId::Secure | HashId::Ordered => {
+            return KeyHash::parquet(bytes);
+        }
     };
     KeyHash { hi, lo }
 }
 
 /// Returns the hash of an integer.
-pub(super) fn int(id: HashId, seed: u64, value: u64) -> KeyHash {
+pub(super) fn int(id: HashId, seeds: [[u64; 2]; 2], value: u64) -> KeyHash {
     match id {
         HashId::SparkMurmur3 => {
-            let (hi, lo) = pair_32(seed, |seed| spark_long(value, seed));
+            let (hi, lo) = pair_32(seeds[0][0], |seed| spark_long(value, seed));
             KeyHash { hi, lo }
         }
         HashId::FastFilter => KeyHash { hi: value, lo: 0 },
@@ -72,10 +82,21 @@ pub(super) fn int(id: HashId, seed: u64, value: u64) -> KeyHash {
         HashId::DcsoFnv1 | HashId::RedisBloomMurmur2 => {
             let mut text = Digits::default();
             write!(text, "{}", value as i64).expect("20 bytes hold every 64-bit integer");
-            bytes(id, seed, &text.bytes[..text.len])
+            bytes(id, seeds, &text.bytes[..text.len])
         }
-        _ => bytes(id, seed, &value.to_le_bytes()),
+        HashId::BloomfilterSip13 => KeyHash::bloomfilter(seeds, &value.to_le_bytes()),
+        _ => bytes(id, seeds, &value.to_le_bytes()),
     }
+}
+
+/// Returns SipHash-1-3 with 64 bits of the concatenated `parts` under each half of the seed.
+pub(super) fn sip_pair(seed: [[u64; 2]; 2], parts: &[&[u8]]) -> KeyHash {
+    let [hi, lo] = seed.map(|[first, second]| {
+        let mut sip = SipHasher13::new_with_keys(first, second);
+        parts.iter().for_each(|part| sip.write(part));
+        sip.finish()
+    });
+    KeyHash { hi, lo }
 }
 
 fn caller(hash: u128) -> KeyHash {
@@ -224,6 +245,13 @@ mod tests {
         // hash('Spark') and hash('') with seed 42.
         assert_eq!(spark_bytes(b"", 42) as i32, 142_593_372);
         assert_eq!(spark_bytes(b"Spark", 42) as i32, 228_093_765);
+        // SipHash-1-3 with 64 bits of `str` keys and byte slices, as the crate `bloomfilter` feeds it.
+        let seeds = [[0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908], [5, 6]];
+        assert_eq!(
+            bytes(HashId::BloomfilterSip13, seeds, b"ab"),
+            KeyHash::bloomfilter(seeds, b"\x02\0\0\0\0\0\0\0ab")
+        );
+        assert_eq!(KeyHash::bloomfilter(seeds, b"").hi, 0xabac_0158_050f_c4dc);
         // FNV-1 as Go computes it.
         assert_eq!(fnv1(b"Hello, World!"), 8_889_723_880_822_884_486);
         assert_eq!(fnv1(b"Let's rustify all this"), 13_581_150_826_273_240_441);
@@ -255,5 +283,13 @@ mod tests {
         assert_eq!(KeyHasher::new(HashId::SparkMurmur3, [1 << 40 | 5, 2]).seed(), [5, 0]);
         assert_eq!(KeyHasher::new(HashId::DataSketchesXxh64, [1 << 40, 2]).seed(), [1 << 40, 0]);
         assert_eq!(KeyHasher::new(HashId::Fast, [1, 2]).seed(), [1, 2]);
+        let fast = KeyHasher::new(HashId::Fast, [1, 2]);
+        assert!(fast.with_second_seed([3, 4]) == fast && fast.second_seed().is_none());
+        let sip = KeyHasher::new(HashId::BloomfilterSip13, [1, 2]);
+        let other = sip.with_second_seed([3, 4]);
+        assert_eq!((sip.second_seed(), other.second_seed()), (Some([0, 0]), Some([3, 4])));
+        assert!(
+            sip != other && sip.int(5).hi == other.int(5).hi && sip.int(5).lo != other.int(5).lo
+        );
     }
 }

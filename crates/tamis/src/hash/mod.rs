@@ -1,12 +1,13 @@
 //! Keys become 128 bits here, and nowhere else.
 //!
-//! A filter never sees a key, only its [`KeyHash`]. A [`KeyHasher`] is one of two functions and a
-//! 128-bit seed, or a function of another program, whose filters need it. FORMAT.md specifies both functions with test vectors, because a saved filter is
+//! A filter never sees a key, only its [`KeyHash`]. A [`KeyHasher`] is one of three functions and a
+//! 128-bit seed, or a function of another program, whose filters need it. FORMAT.md specifies them with test vectors, because a saved filter is
 //! worthless to a reader that hashes otherwise. SECURITY.md states what is known about collisions.
 //!
 //! * [`HashId::Fast`]: 64 x 64-bit products of the key and of secret words, which are derived from the seed.
 //!   Keys that were prepared without the seed collide as rarely as random ones. It is not made for
 //!   attackers that observe answers.
+//! * [`HashId::Ordered`]: no hash but the key's number, for kinds that answer ranges.
 //! * [`HashId::Secure`]: SipHash-1-3 with 128 bits of output, keyed with the seed. An attacker that does
 //!   not know the seed cannot find keys that collide.
 //!
@@ -28,7 +29,8 @@ use crate::capability::UnknownName;
 use crate::error::Error;
 
 use fast::FastKey;
-pub use key::Key;
+pub(crate) use key::number_range;
+pub use key::{Key, OrderedKey};
 
 /// 128 uniform bits: all that a filter ever sees of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,6 +47,20 @@ impl KeyHash {
     pub fn parquet(bytes: &[u8]) -> Self {
         let hash = xxh64(bytes, 0);
         Self { hi: hash & !0xffff_ffff, lo: hash & 0xffff_ffff }
+    }
+
+    /// Returns the hash of the crate `bloomfilter`: SipHash-1-3 with 64 bits of `bytes` under each half of
+    /// its seed. `bytes` are what the key's `std::hash::Hash` writes on a 64-bit little-endian machine: an
+    /// integer's own bytes, a `str` and a byte 255, or the length of a `[u8]` as 8 bytes and the bytes.
+    ///
+    /// ```
+    /// use tamis::{HashId, KeyHash, KeyHasher};
+    ///
+    /// let hasher = KeyHasher::new(HashId::BloomfilterSip13, [1, 2]).with_second_seed([3, 4]);
+    /// assert_eq!(KeyHash::bloomfilter([[1, 2], [3, 4]], &7u64.to_le_bytes()), hasher.int(7));
+    /// ```
+    pub fn bloomfilter(seed: [[u64; 2]; 2], bytes: &[u8]) -> Self {
+        foreign::sip_pair(seed, &[bytes])
     }
 
     /// An endless walk over `0..places`, the same for the same hash.
@@ -88,7 +104,7 @@ impl Iterator for Probes {
 
 /// Which function makes hashes; its number is in the file.
 ///
-/// [`HashId::Fast`] and [`HashId::Secure`] are for filters of this library. The others are the functions
+/// [`HashId::Fast`], [`HashId::Secure`] and [`HashId::Ordered`] are for filters of this library. The others are the functions
 /// of other programs' filters, which are read and written in their own formats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -99,6 +115,9 @@ pub enum HashId {
     /// Products with secret factors.
     #[default]
     Fast = 3,
+    /// The key's number, which keeps the order of keys: see [`OrderedKey`]. For kinds that answer ranges,
+    /// which use the seed themselves.
+    Ordered = 4,
     /// XXH64 with seed 0, of Apache Parquet: see [`KeyHash::parquet`].
     ParquetXxh64 = 16,
     /// Two Murmur3-32 hashes, the second seeded with the first, of Apache Spark.
@@ -115,6 +134,9 @@ pub enum HashId {
     DataSketchesXxh64 = 22,
     /// Two MurmurHash64A hashes, the second seeded with the first, of RedisBloom.
     RedisBloomMurmur2 = 23,
+    /// Two SipHash-1-3 hashes under a seed of 256 bits, of the crate `bloomfilter`: see
+    /// [`KeyHash::bloomfilter`]. Text and bytes are hashed as a `[u8]`.
+    BloomfilterSip13 = 24,
 }
 
 impl HashId {
@@ -122,6 +144,7 @@ impl HashId {
     pub const ALL: &'static [Self] = &[
         Self::Fast,
         Self::Secure,
+        Self::Ordered,
         Self::ParquetXxh64,
         Self::SparkMurmur3,
         Self::GuavaMurmur3,
@@ -130,6 +153,7 @@ impl HashId {
         Self::DcsoFnv1,
         Self::DataSketchesXxh64,
         Self::RedisBloomMurmur2,
+        Self::BloomfilterSip13,
     ];
 
     /// Its name on the command line.
@@ -137,6 +161,7 @@ impl HashId {
         match self {
             Self::Fast => "fast",
             Self::Secure => "secure",
+            Self::Ordered => "ordered",
             Self::ParquetXxh64 => "parquet_xxh64",
             Self::SparkMurmur3 => "spark_murmur3",
             Self::GuavaMurmur3 => "guava_murmur3",
@@ -145,12 +170,13 @@ impl HashId {
             Self::DcsoFnv1 => "dcso_fnv1",
             Self::DataSketchesXxh64 => "datasketches_xxh64",
             Self::RedisBloomMurmur2 => "redisbloom_murmur2",
+            Self::BloomfilterSip13 => "bloomfilter_sip13",
         }
     }
 
     /// Returns whether it is the function of another program's filters.
     pub fn is_foreign(self) -> bool {
-        !matches!(self, Self::Fast | Self::Secure)
+        !matches!(self, Self::Fast | Self::Secure | Self::Ordered)
     }
 
     /// Returns the function with this number in a file.
@@ -194,6 +220,8 @@ fn random_word() -> Result<u64, getrandom::Error> {
 pub struct KeyHasher {
     id: HashId,
     seed: [u64; 2],
+    /// See [`KeyHasher::with_second_seed`].
+    second_seed: [u64; 2],
     /// What `Fast` derives from the seed; zero for others.
     fast: FastKey,
 }
@@ -213,7 +241,15 @@ impl KeyHasher {
             HashId::Fast => FastKey::new(seed),
             _ => FastKey::default(),
         };
-        Self { id, seed, fast }
+        Self { id, seed, second_seed: [0; 2], fast }
+    }
+
+    /// Returns the function with the second half of a seed of 256 bits, which is zero at first. Only
+    /// [`HashId::BloomfilterSip13`] has one; other functions drop it.
+    #[must_use]
+    pub fn with_second_seed(self, seed: [u64; 2]) -> Self {
+        let second_seed = if self.id == HashId::BloomfilterSip13 { seed } else { [0; 2] };
+        Self { second_seed, ..self }
     }
 
     /// Returns the function `id` with a random seed from the operating system.
@@ -223,7 +259,11 @@ impl KeyHasher {
     #[cfg(feature = "std")]
     pub fn random(id: HashId) -> Result<Self, Error> {
         let word = || random_word().map_err(|error| Error::Random(error.into()));
-        Ok(Self::new(id, [word()?, word()?]))
+        let hasher = Self::new(id, [word()?, word()?]);
+        match hasher.second_seed() {
+            Some(_) => Ok(hasher.with_second_seed([word()?, word()?])),
+            None => Ok(hasher),
+        }
     }
 
     /// Returns which function it is.
@@ -234,6 +274,11 @@ impl KeyHasher {
     /// Returns the seed. Keep it secret if others choose the keys.
     pub fn seed(&self) -> [u64; 2] {
         self.seed
+    }
+
+    /// Returns the second half of the seed, or `None` if the function has no seed of 256 bits.
+    pub fn second_seed(&self) -> Option<[u64; 2]> {
+        (self.id == HashId::BloomfilterSip13).then_some(self.second_seed)
     }
 
     /// Returns the hash of a byte string.
@@ -251,7 +296,8 @@ impl KeyHasher {
     fn other_bytes(&self, bytes: &[u8]) -> KeyHash {
         match self.id {
             HashId::Secure => self.sip(bytes),
-            id => foreign::bytes(id, self.seed[0], bytes),
+            HashId::Ordered => KeyHash { hi: key::prefix(bytes), lo: 0 },
+            id => foreign::bytes(id, [self.seed, self.second_seed], bytes),
         }
     }
 
@@ -270,7 +316,8 @@ impl KeyHasher {
     fn other_int(&self, value: u64) -> KeyHash {
         match self.id {
             HashId::Secure => self.sip(&value.to_le_bytes()),
-            id => foreign::int(id, self.seed[0], value),
+            HashId::Ordered => KeyHash { hi: value, lo: 0 },
+            id => foreign::int(id, [self.seed, self.second_seed], value),
         }
     }
 
@@ -281,7 +328,11 @@ impl KeyHasher {
         for (bytes, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
             *bytes = word.to_le_bytes();
         }
-        self.bytes(&bytes)
+        match self.id {
+            // Such keys have no order. They can be looked up one by one.
+            HashId::Ordered => self.sip(&bytes),
+            _ => self.bytes(&bytes),
+        }
     }
 
     #[cold]

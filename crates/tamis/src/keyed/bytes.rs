@@ -12,7 +12,7 @@ use tamis_bits::{BytesOwner, SharedBytes};
 use tamis_format::{Limits, Reader};
 
 use super::Keyed;
-use crate::container::Container;
+use crate::container::{Container, SECOND_SEED};
 use crate::error::Error;
 use crate::hash::{HashId, KeyHasher};
 use crate::kind::Kind;
@@ -163,14 +163,23 @@ impl<F: Persist> Keyed<F> {
 
     fn from_reader(mut reader: Reader) -> Result<Self, Error> {
         let header = *reader.header();
-        let hasher = KeyHasher::new(HashId::from_id(header.hash)?, header.seed);
+        let mut hasher = KeyHasher::new(HashId::from_id(header.hash)?, header.seed);
         if hasher.seed() != header.seed {
             return Err(tamis_format::Error::corrupt("the hash function has no such seed").into());
         }
-        if !F::accepts(Kind::from_id(header.kind)?) {
+        let kind = Kind::from_id(header.kind)?;
+        if !F::accepts(kind) {
             return Err(Error::Mismatch { what: "kind" });
         }
+        // Single keys can be looked up in a filter of ranges, whatever its hash.
+        if hasher.id() == HashId::Ordered {
+            kind.check_hash(HashId::Ordered)?;
+        }
         let filter = F::read(&mut reader)?;
+        if hasher.second_seed().is_some() {
+            let seed = reader.words(SECOND_SEED, 2)?;
+            hasher = hasher.with_second_seed([seed[0], seed[1]]);
+        }
         reader.finish()?;
         Ok(Self { hasher, forms: header.key_forms, filter })
     }

@@ -309,6 +309,15 @@ impl Shape for SatShape {
 }
 
 /// A SAT filter.
+///
+/// # Examples
+/// ```
+/// use tamis::{Keyed, Sat};
+///
+/// let words = Keyed::<Sat>::builder().fpr(0.25).build(["apple", "pear"])?;
+/// assert!(words.contains("apple") && words.contains("pear"));
+/// # Ok::<_, tamis::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sat {
     shape: SatShape,
