@@ -298,15 +298,13 @@ fn copy(filter: &mut Keyed<AnyFilter>, _: &[KeyHash], random: &mut Random, sound
 }
 
 fn resize(filter: &mut Keyed<AnyFilter>, _: &[KeyHash], random: &mut Random, _: bool) {
-    match filter.filter_mut() {
-        AnyFilter::Broom(broom) => {
-            if let Ok(shape) = BroomShape::fit(random.below(200) as u64, 0.1) {
-                let _ = broom.resize(shape);
-            }
+    if let AnyFilter::Broom(broom) = filter.filter_mut() {
+        if let Ok(shape) = BroomShape::fit(random.below(200) as u64, 0.1) {
+            let _ = broom.resize(shape);
         }
-        AnyFilter::Quotient(quotient) => drop(quotient.resize()),
-        AnyFilter::CountingQuotient(quotient) => drop(quotient.resize(random.below(400) as u64)),
-        _ => {}
+    } else {
+        let fpr = [None, Some(0.1), Some(1e-6)][random.below(3)];
+        let _ = filter.resize(random.below(400) as u64, fpr);
     }
 }
 

@@ -300,7 +300,7 @@ impl Insert for CountingBloom {
 impl Remove for CountingBloom {
     fn remove(&mut self, key: KeyHash) -> bool {
         let (array, largest) = (&self.shape.0, self.shape.0.largest());
-        if self.len == 0 || !array.is_removable(&self.counters, key) {
+        if self.len == 0 || !array.is_removable(key, |place| array.get(&self.counters, place)) {
             return false;
         }
         let (shadow, counters) = (self.shadow.to_mut(), self.counters.to_mut());

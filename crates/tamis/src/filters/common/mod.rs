@@ -1,9 +1,11 @@
 //! What several filters share.
 
 pub(crate) mod bit_array;
+pub(super) mod counters;
 pub(super) mod digests;
 pub(super) mod peeled;
 pub(super) mod retrieval;
+pub(super) mod shift;
 pub(super) mod sort;
 pub(super) mod tiny_block;
 
