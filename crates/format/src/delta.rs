@@ -1,4 +1,4 @@
-//! The difference between two files, for sending a changed filter to those who have the old one.
+//! The difference between two files, for sending a changed filter to peers that have the old one.
 //!
 //! ```text
 //! word 0   magic  89 'T' 'D' 'E' 'L' 'T' 0D 0A

@@ -56,7 +56,7 @@ pub(crate) struct Import {
 #[command(after_help = join(FORMATS, "
 
 `--to bloom` writes a .tamis file: the plain Bloom filter of a counting_bloom, which has the same
-answers in a fifth of the memory, to send to those who only look keys up.
+answers in a fifth of the memory, to send to peers that only look keys up.
 
 Examples:
   tamis export cache.tamis --to bloom -o peers.tamis

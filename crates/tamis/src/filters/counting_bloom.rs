@@ -198,7 +198,7 @@ impl CountingBloom {
         (0..array.counters).filter(stuck).count() as u64
     }
 
-    /// Returns the plain Bloom filter of the shadow bits: c + 1 times smaller, for those who only look
+    /// Returns the plain Bloom filter of the shadow bits: c + 1 times smaller, for peers that only look
     /// keys up. It has the same answers, capacity and number of keys.
     ///
     /// # Errors

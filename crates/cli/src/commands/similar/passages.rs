@@ -4,6 +4,8 @@
 //! per token. The union of two passages is estimated from the bits that are set in either filter, and
 //! everything else follows: a + b - union tokens are common. [`super::pairs`] finds the pairs to compare.
 
+use std::io::Read;
+
 use anyhow::Result;
 use serde_json::json;
 use tamis::{HashId, Key, KeyHash, KeyHasher};
@@ -12,7 +14,7 @@ use super::pairs::{Bands, Sketch, most_alike};
 use crate::args::{Passages, Similar};
 use crate::errors::failure;
 use crate::input::read_one;
-use crate::memory::check_memory_of;
+use crate::memory::{self, check_memory_of};
 use crate::{files, output};
 
 /// Fixed, so that the same texts give the same estimates.
@@ -35,7 +37,11 @@ pub(super) fn run(args: &Similar) -> Result<()> {
     for (file, path) in args.filters.iter().enumerate() {
         let text = read_one(path, |name, bytes| {
             let mut text = Vec::new();
-            bytes.read_to_end(&mut text).map_err(|error| failure(name, &error))?;
+            let limit = memory::available().unwrap_or(u64::MAX);
+            let read = bytes.take(limit).read_to_end(&mut text);
+            let len = read.map_err(|error| failure(name, &error))? as u64;
+            // What was read is no longer available: this fails if it took more than half of the memory.
+            check_memory_of("the text", len, None)?;
             Ok(text)
         })?;
         let text = String::from_utf8_lossy(&text);
