@@ -159,8 +159,8 @@ export type Keys =
     | { readonly lines: Uint8Array };
 /** Something that a kind can do beyond answering queries. */
 export type Capability =
-    | "insert" | "remove" | "count" | "merge" | "set_ops" | "overfill" | "grow" | "window" | "adapt"
-    | "static" | "map" | "deny" | "range";
+    | "insert" | "remove" | "count" | "merge" | "set_ops" | "list" | "resize" | "overfill" | "grow"
+    | "window" | "adapt" | "static" | "map" | "deny" | "range";
 /** How a filter is made. Give at most one of `fpr`, `bytes` and `bitsPerKey`; the default is an fpr of 0.01. */
 export interface Options {
     /** The number of keys that the filter is made for. */
