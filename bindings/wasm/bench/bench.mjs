@@ -7,7 +7,7 @@ import { Filter } from "tamis";
 
 const { BloomFilter: Callidon, CuckooFilter } = bloomFilters;
 const KEYS = 200_000;
-const ROUNDS = 15;
+const ROUNDS = 5;
 const FPR = 0.01;
 const members = Array.from({ length: KEYS }, (_, i) => `key ${i}`);
 const strangers = Array.from({ length: KEYS }, (_, i) => `stranger ${i}`);

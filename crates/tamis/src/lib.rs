@@ -116,17 +116,19 @@ pub use traits::{
     Range, Remove, Repair, Resize, SetOps, Static, Window, given,
 };
 
-/// The examples of the README and of pages of `docs/` are tests.
+// The examples of these pages are tests.
 #[cfg(doctest)]
-mod pages {
-    #[doc = include_str!("../../../README.md")]
-    struct Readme;
-    #[doc = include_str!("../../../docs/getting-started.md")]
-    struct GettingStarted;
-    #[doc = include_str!("../../../docs/recipes/dedup-a-log.md")]
-    struct DedupALog;
-    #[doc = include_str!("../../../docs/recipes/ship-a-deny-list.md")]
-    struct ShipADenyList;
-    #[doc = include_str!("../../../docs/recipes/split-a-join.md")]
-    struct SplitAJoin;
-}
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/getting-started.md")]
+struct GettingStarted;
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/recipes/dedup-a-log.md")]
+struct DedupALog;
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/recipes/ship-a-deny-list.md")]
+struct ShipADenyList;
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/recipes/split-a-join.md")]
+struct SplitAJoin;
