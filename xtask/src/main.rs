@@ -1,5 +1,6 @@
 //! Development tasks: `cargo xtask TASK`.
 
+mod book;
 mod foreign;
 mod format;
 mod mutants;
@@ -35,6 +36,7 @@ cargo xtask TASK
                  testdata/foreign with them and compares, and lets them read what tamis writes
   lab            runs every program of lab/ and rewrites its tables and figures: hours
   table          writes the table of filters in docs/choosing.md from the registry
+  book           makes the documentation site from docs/ and the registry, with mdBook, in target/book
   plot           writes the README's plot, docs/bits-per-key.svg
   web [bench]    builds the npm package and the page in target/web; with `bench` measures the package
                  beside others under Node
@@ -68,6 +70,7 @@ fn main() -> Result<()> {
         "speed" => speed::speed(rest),
         "foreign" => foreign::foreign(rest),
         "table" => table::write(),
+        "book" => book::write(),
         "plot" => plot::write(),
         "web" => match rest.first().map(String::as_str) {
             Some("bench") => web::bench(),
@@ -158,10 +161,12 @@ fn style() -> Result<()> {
     plot::check()
 }
 
+/// Checks the documentation of the crates and the book.
 fn docs() -> Result<()> {
     run(Command::new("cargo")
         .args(["doc", "--locked", "--workspace", "--no-deps", "--quiet"])
-        .env("RUSTDOCFLAGS", "-D warnings"))
+        .env("RUSTDOCFLAGS", "-D warnings"))?;
+    book::check()
 }
 
 /// Runs the tests of all crates.

@@ -43,10 +43,16 @@ const GROUPS: [Group; 3] = [
             ("binary_fuse", "jdb_xorf Bf8"),
             ("binary_fuse", "sux sharded"),
             ("ribbon", "pleat Ribbon"),
+            ("ribbon", "pleat StdRibbon"),
+            ("broom", "counting_quotient"),
+            ("growing from 1000", "counting_quotient"),
         ],
     },
     // The rate that fingerprints of 11 bits reach.
-    Group { fpr: ("0.0019", "0.19 %"), rows: &[("cuckoo", "cuckoofilter ahash")] },
+    Group {
+        fpr: ("0.0019", "0.19 %"),
+        rows: &[("cuckoo", "cuckoofilter ahash"), ("cuckoo", "bloom-lib cuckoo")],
+    },
 ];
 
 /// The fields of a pair after its names, as the program prints them.

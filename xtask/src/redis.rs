@@ -25,10 +25,14 @@ pub(crate) fn test() -> Result<()> {
     run(with_libclang(Command::new("cargo").arg("clippy").args(flags))?
         .args(["--", "-D", "warnings"]))?;
     run(with_libclang(Command::new("cargo").arg("build").args(flags))?)?;
+    let command = ["--package", "tamis-cli", "--features", "redis", "--bin", "tamis"];
+    run(Command::new("cargo").args(["build", "--locked", "--profile", "test"]).args(command))?;
+    let built = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".into());
     run(Command::new(program("pytest")?)
         .args(["-q", "--durations", "5", "-p", "no:cacheprovider", "tests"])
         .current_dir(FOLDER)
         .env("TAMIS_MODULE", fs::canonicalize(TARGET)?.join("debug/libtamis_redis.so"))
+        .env("TAMIS_COMMAND", fs::canonicalize(built)?.join("debug/tamis"))
         .env("TAMIS_REDIS_PY", redis_py))
 }
 

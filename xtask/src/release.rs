@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use crate::{cargo, run};
 
 /// The published crates, each after those that it depends on.
-const CRATES: [&str; 8] = [
+const CRATES: [&str; 9] = [
     "tamis-bits",
     "tamis-format",
     "tamis-ksat",
@@ -15,11 +15,19 @@ const CRATES: [&str; 8] = [
     "tamis-interop",
     "tamis-bench",
     "tamis-dictionary",
+    "tamis-redis-client",
     "tamis-cli",
 ];
 /// The published libraries whose API follows semantic versioning.
-const LIBRARIES: [&str; 6] =
-    ["tamis-bits", "tamis-format", "tamis-ksat", "tamis", "tamis-interop", "tamis-dictionary"];
+const LIBRARIES: [&str; 7] = [
+    "tamis-bits",
+    "tamis-format",
+    "tamis-ksat",
+    "tamis",
+    "tamis-interop",
+    "tamis-dictionary",
+    "tamis-redis-client",
+];
 
 pub(crate) fn check(arguments: &[String]) -> Result<()> {
     ensure!(arguments == ["--dry-run"], "only `cargo xtask release --dry-run` exists");

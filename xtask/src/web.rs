@@ -14,7 +14,7 @@ const MANIFEST: &str = "bindings/wasm/Cargo.toml";
 const MAX_GZIPPED: u64 = 600 << 10;
 
 /// The figures that the page shows.
-const FIGURES: [&str; 8] = [
+pub(crate) const FIGURES: [&str; 8] = [
     "docs/bits-per-key.svg",
     "lab/adaptive/sustained.svg",
     "lab/dictionary/redb-replay-accesses.svg",
@@ -87,8 +87,9 @@ pub(crate) fn test() -> Result<()> {
     run(npm(&modules).arg(&package))?;
     let testdata = fs::canonicalize("testdata")?;
     run(Command::new("node")
-        .args(["--test", "filter.test.mjs"])
+        .args(["--test", "filter.test.mjs", "pages.test.mjs"])
         .current_dir(&modules)
+        .env("TAMIS_ROOT", fs::canonicalize(".")?)
         .env("TAMIS_TESTDATA", &testdata))?;
     run(Command::new("node")
         .args(["node_modules/typescript/bin/tsc", "--project", "."])

@@ -79,7 +79,15 @@ def test_everything_has_a_docstring():
                 assert member.__doc__, f"{value.__name__}.{name}"
 
 
-@pytest.mark.parametrize("path", ["docs/python.md", "bindings/python/README.md"])
+def pages() -> list[str]:
+    """Returns the pages with blocks of Python. The tests of the Redis module run those of docs/redis.md."""
+    docs = [str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md")]
+    found = [path for path in docs if path != "docs/redis.md" and "\n```python\n" in (ROOT / path).read_text("utf-8")]
+    assert len(found) > 3
+    return [*sorted(found), "bindings/python/README.md"]
+
+
+@pytest.mark.parametrize("path", pages())
 def test_examples_in_pages(path, tmp_path, monkeypatch):
     """The blocks of a page run in order, in one program. A line `# -> x` states the value before it."""
     monkeypatch.chdir(tmp_path)

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import signal
 import sys
 import threading
@@ -148,3 +149,16 @@ def test_a_killed_executor(spark):
     assert ours == tamis.build(range(ROWS), kind=kind, capacity=ROWS, seed=3)
     # Another build runs on what is left, and on the executor that takes its place.
     assert tamis.spark.build(slow, "id", kind=kind, capacity=ROWS, seed=3) == ours
+
+
+def test_examples_of_the_documentation(spark, tmp_path):
+    page = pathlib.Path(__file__).parents[3] / "docs" / "python.md"
+    blocks = re.findall(r"^```python,spark\n(.*?)^```", page.read_text("utf-8"), re.M | re.S)
+    joined = str(tmp_path / "joined")
+    ids = spark.range(1000)
+    orders = ids.withColumn("customer", F.col("id"))
+    scope = {"spark": spark, "tamis": tamis, "customers": ids.where("id % 10 = 0"), "orders": orders}
+    for block in blocks:
+        exec(compile(block.replace('"joined"', repr(joined)), str(page), "exec"), scope)
+    assert sorted(row.id for row in spark.read.parquet(joined).collect()) == list(range(0, 1000, 10))
+    assert scope["customers"].contains(range(1000)).all()

@@ -1,8 +1,15 @@
 //! The command line: commands, options and their help texts.
 
+mod delta;
 mod dict;
+#[cfg(test)]
+mod examples;
 mod foreign;
 mod parse;
+mod resize;
+mod sat;
+pub(crate) mod server;
+mod similar;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -17,11 +24,15 @@ use tamis_interop::{Format, KeyType};
 use crate::input::Separator;
 use crate::{files, number};
 
+pub(crate) use delta::{Diff, Patch};
 pub(crate) use dict::{
     Dict, DictCommand, DictCreate, DictDump, DictKeys, DictLoad, DictPut, DictStats, DictVerify,
 };
 pub(crate) use foreign::{Export, Import};
-pub(crate) use parse::{KindOrAuto, OnOverflow, Window, with_underscores};
+pub(crate) use parse::{ExportTo, KindOrAuto, OnOverflow, Window, with_underscores};
+pub(crate) use resize::{List, Resize};
+pub(crate) use sat::{Ksat, Sat, SatCommand, SatExport};
+pub(crate) use similar::{Passages, Similar};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -56,15 +67,22 @@ pub(crate) enum Command {
     Uniq(Uniq),
     Comm(Comm),
     Merge(Merge),
+    Resize(Resize),
+    List(List),
     Import(Import),
     Export(Export),
+    Diff(Diff),
+    Patch(Patch),
     Similar(Similar),
     Info(Info),
     Verify(Verify),
+    #[command(flatten)]
+    Server(server::Server),
     Filters(Filters),
     Plan(Plan),
     Dict(Dict),
     Ksat(Ksat),
+    Sat(Sat),
     Bench(Bench),
     #[cfg(feature = "explore")]
     Explore(Explore),
@@ -199,6 +217,9 @@ pub(crate) struct Build {
     /// With `--filter sat`: sliced, multi, single or nae [default: sliced]
     #[arg(long, value_name = "NAME")]
     pub(crate) construction: Option<String>,
+    /// With `--filter sat`: solutions of the formula that `tamis sat export` wrote for these keys
+    #[arg(long, value_name = "FILE", requires = "seed", conflicts_with_all = ["values", "deny", "keys"])]
+    pub(crate) solution: Vec<PathBuf>,
     /// Stop after this many seconds and save nothing [default: no limit]
     #[arg(long, value_name = "SECONDS", value_parser = parse::seconds, allow_negative_numbers = true)]
     pub(crate) time_limit: Option<Duration>,
@@ -541,6 +562,8 @@ pub(crate) struct Comm {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 The filters must have the same kind, shape, hash and seed, and the capacity for the keys of all.
+quotient, counting_quotient and hash_compaction also merge after `tamis resize`, and quotient at any
+sizes: the result has the larger capacity and the shorter fingerprints.
 With --force a union of bit arrays may exceed the capacity. Its file then states the estimated
 number of keys as its capacity, and the false positive rate of that many keys.
 
@@ -572,27 +595,6 @@ pub(crate) struct Merge {
     /// Print errors only
     #[arg(short, long)]
     pub(crate) quiet: bool,
-}
-
-/// Print the similarity of sets, 0 to 1: the normalised dot product of their filters
-#[derive(Args, Debug)]
-#[command(after_help = "\
-The filters must have the same kind, shape, hash and seed. Disjoint sets give a value slightly above
-0, because bits collide by chance; larger filters give values closer to 0.
-
-Example: compare texts by their words
-  for text in a b c; do
-    tr -cs '[:alpha:]' '\\n' < $text.txt | sort -u |
-      tamis build --filter bloom --seed 0x1 --keys 10k -o $text.tamis
-  done
-  tamis similar a.tamis b.tamis c.tamis")]
-pub(crate) struct Similar {
-    /// The filters, at least 2; `-` is standard input
-    #[arg(value_name = "FILTERS", required = true, num_args = 2..)]
-    pub(crate) filters: Vec<PathBuf>,
-    /// Print one JSON object per pair
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 /// Print the kind, size, rates and capabilities of a filter, or the filters of a Parquet file
@@ -670,46 +672,6 @@ pub(crate) struct Plan {
     /// Print one JSON object per kind
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// Solve a random k-SAT formula in DIMACS format
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Prints `s SATISFIABLE` and the solution in `v` lines, `s UNKNOWN`, or `s UNSATISFIABLE` if the unit
-clauses contradict each other; other contradictions are not found. The solver is tuned for random
-clauses of 3 to 7 literals and accepts other lengths. The same seed and number of flips give the
-same answer on every machine. gzip and zstd are recognised and decompressed.
-
-Exit status: 0 solved, 1 not solved, 2 an error.
-
-Examples:
-  tamis ksat formula.cnf
-  tamis ksat --timeout 60 --seed 2 hard.cnf.gz -o solution.txt")]
-pub(crate) struct Ksat {
-    /// The formula; `-` is standard input
-    #[arg(value_name = "FILE", default_value = "-")]
-    pub(crate) formula: PathBuf,
-    /// File to write the answer to [default: standard output]
-    #[arg(short, long, value_name = "F")]
-    pub(crate) output: Option<PathBuf>,
-    /// Seed of the search
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) seed: u64,
-    /// Stop after this many flips of a variable
-    #[arg(long, value_name = "N", value_parser = parse::flips, default_value = "1e9")]
-    pub(crate) flips: u64,
-    /// Stop after this many seconds [default: no limit]
-    #[arg(long, value_name = "SECONDS", value_parser = parse::seconds, allow_negative_numbers = true)]
-    pub(crate) timeout: Option<Duration>,
-    /// Memory limit in bytes [default: the available memory]
-    #[arg(long, value_name = "M", value_parser = number::size)]
-    pub(crate) max_memory: Option<u64>,
-    /// Print one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Print no progress
-    #[arg(short, long)]
-    pub(crate) quiet: bool,
 }
 
 /// Measure time and memory of the kinds of filter on this machine

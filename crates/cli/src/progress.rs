@@ -50,6 +50,16 @@ pub(crate) fn entries(task: &'static str, count: u64, hidden: bool) -> ProgressB
     start(ProgressBar::new(count), template, task)
 }
 
+/// Returns a bar over bytes to or from a server, hidden unless standard error is a terminal.
+#[cfg(feature = "redis")]
+pub(crate) fn transfer(task: &'static str, quiet: bool) -> ProgressBar {
+    if quiet || !stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let template = "{msg:9} {wide_bar} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";
+    start(ProgressBar::new(0), template, task)
+}
+
 /// Updates the bar of [`solving`].
 pub(crate) fn show(bar: &ProgressBar, now: &Progress) {
     bar.set_length(now.keys);

@@ -13,7 +13,7 @@ use tamis::{
 };
 use tamis::{BuildOptions, Sizing};
 
-use crate::files::testdata;
+use crate::files::{VARIANTS, testdata};
 
 /// Seed of the files. Never change it: the files must stay valid.
 const SEED: u128 = 0x7461_6d69_7320_636f_6e74_7261_6374;
@@ -188,7 +188,8 @@ pub fn write_contract() -> std::io::Result<()> {
         entries.push(entry);
     }
     let golden = Kind::ALL.iter().map(|kind| format!("golden/{kind}-v1.tamis"));
-    for path in golden.chain(["golden/guarded-denying-v1.tamis".to_owned()]) {
+    let variants = VARIANTS.iter().map(|(name, ..)| format!("golden/{name}.tamis"));
+    for path in golden.chain(["golden/guarded-denying-v1.tamis".to_owned()]).chain(variants) {
         let filter = Keyed::<AnyFilter>::open_verified(testdata(&path)).expect("a golden file");
         entries.push(answers(&path, &filter, &keys));
     }

@@ -2,8 +2,8 @@
 //! one or fails with an error that names the missing capability.
 
 use tamis::{
-    AnyFilter, Capability, Error, ErrorKind, Filter, HashId, KeyForms, KeyHash, KeyHasher, Keyed,
-    Kind, Limits, Shape,
+    AnyFilter, Capability, Error, ErrorKind, Filter, KeyForms, KeyHash, KeyHasher, Keyed, Kind,
+    Limits, Shape,
 };
 
 use crate::Subject;
@@ -12,15 +12,15 @@ use crate::members::bytes;
 
 const KEYS: u64 = 500;
 
-fn hasher() -> KeyHasher {
-    KeyHasher::new(HashId::Fast, [71, 72])
+fn hasher(kind: Kind) -> KeyHasher {
+    KeyHasher::new(kind.default_hash(), [71, 72])
 }
 
 /// Returns a filter of [`KEYS`] text keys with 4 times that capacity.
 fn filter(kind: Kind) -> Keyed<AnyFilter> {
     let keys = (0..KEYS).map(|key| format!("key {key}"));
     let builder = Keyed::<AnyFilter>::builder(kind).capacity(4 * KEYS).fpr(0.01);
-    builder.hasher(&hasher()).build(keys).expect("room")
+    builder.hasher(&hasher(kind)).build(keys).expect("room")
 }
 
 /// Checks that a result is `Ok` if the kind has the capability, and otherwise the error that names
@@ -100,9 +100,15 @@ pub fn every_operation_is_there<F: Subject>() {
     if !kind.can(Capability::Adapt) {
         agrees(kind, Capability::Adapt, any.adapt("no key", &[]));
     }
+    let within = agrees(kind, Capability::Range, any.contains_range("key 1"..="key 1"));
+    assert!(within.unwrap_or(true), "a range with a key");
+    agrees(kind, Capability::Range, any.contains_range_batch(&["key 1".."key 2", "a".."b"]));
+    agrees(kind, Capability::Range, any.fpr_of_range(10));
     agrees(kind, Capability::SetOps, any.similarity(&other));
     agrees(kind, Capability::SetOps, any.cardinality());
     agrees(kind, Capability::Merge, any.merge(&other));
+    agrees(kind, Capability::List, any.list());
+    agrees(kind, Capability::Resize, any.resize(any.capacity(), None));
     agrees(kind, Capability::SetOps, any.intersect(&other));
     assert!((5..490).all(|key| any.contains(&format!("key {key}"))), "a member is denied");
 }
@@ -111,7 +117,8 @@ pub fn every_operation_is_there<F: Subject>() {
 pub fn typed_and_dynamic_agree<F: Subject>() {
     let any = filter(F::KIND);
     let keys = (0..KEYS).map(|key| format!("key {key}"));
-    let typed = Keyed::<F>::builder().capacity(4 * KEYS).fpr(0.01).hasher(&hasher()).build(keys);
+    let typed =
+        Keyed::<F>::builder().capacity(4 * KEYS).fpr(0.01).hasher(&hasher(F::KIND)).build(keys);
     let typed = typed.expect("room");
     assert!(bytes(&typed) == bytes(&any));
     assert_eq!(typed.capacity(), any.capacity());
@@ -127,9 +134,9 @@ pub fn typed_and_dynamic_agree<F: Subject>() {
 
 /// Checks that a batch does what single operations do, in order, including duplicates in the batch.
 pub fn batches_do_what_single_operations_do<F: Subject>() {
-    let mut keys = Form::Integers.hashes(&hasher(), 0, 200);
+    let mut keys = Form::Integers.hashes(&hasher(F::KIND), 0, 200);
     keys.extend_from_within(50..150);
-    keys.extend(Form::Integers.hashes(&hasher(), 1 << 30, 50));
+    keys.extend(Form::Integers.hashes(&hasher(F::KIND), 1 << 30, 50));
     let empty = || filter(F::KIND).into_parts().1.empty_like().expect("memory");
     if F::KIND.can(Capability::Insert) {
         let (mut single, mut batch) = (empty(), empty());
@@ -146,7 +153,8 @@ pub fn batches_do_what_single_operations_do<F: Subject>() {
         batch.insert_new_batch(&keys, &mut new).expect("room");
         assert!(new == expected && batch == single);
         // A batch of several runs into a filter that is full in its second run.
-        let small = Keyed::<AnyFilter>::builder(F::KIND).capacity(700).fpr(0.001).hasher(&hasher());
+        let small =
+            Keyed::<AnyFilter>::builder(F::KIND).capacity(700).fpr(0.001).hasher(&hasher(F::KIND));
         let mut small = small.empty().expect("memory");
         let many: Vec<u64> = (0..2000).collect();
         match small.insert_batch(&many) {
@@ -194,7 +202,7 @@ pub fn key_forms_are_recorded<F: Subject>() {
     }
     // A filter that was filled with hashes says nothing of their form, as older files do.
     let shape = F::Shape::fit(10, 0.01).expect("1 % is within reach");
-    let hashed = Keyed::new(hasher(), F::build(shape, &[][..]).expect("nothing fits"));
+    let hashed = Keyed::new(hasher(F::KIND), F::build(shape, &[][..]).expect("nothing fits"));
     assert!(hashed.key_forms().is_none());
     hashed.check_key_form(KeyForms::INTEGERS).expect("the form is unknown");
 }

@@ -1,6 +1,9 @@
 //! A kind that grows keeps its false positive rate for every number of keys, and accepts them all.
 
-use tamis::{BuildOptions, Grow, HashId, KeyHash, KeyHasher, Keyed, Settings, Shape, Sizing};
+use tamis::{
+    Build, BuildOptions, Filter, Grow, Growing, HashId, Insert, KeyHash, KeyHasher, Keyed, Persist,
+    Settings, Shape, Sizing,
+};
 
 use crate::keys::Form;
 use crate::members::{bytes, shape};
@@ -39,6 +42,38 @@ pub fn the_rate_is_kept_at_every_size<F: Subject + Grow>() {
                 stats::check(&what, yeses, filters * keys * 8, stated);
             }
         }
+    }
+}
+
+/// Checks that a `growing` filter spends what the bound allows at every size, and no more: measured
+/// bytes, and a measured rate that is not below a quarter of the requested one, nor above it.
+pub fn growing_spends_its_rate_at_every_size() {
+    let effort = Effort::now();
+    let fpr = 0.01;
+    let hasher = KeyHasher::new(HashId::Fast, effort.random(87).seed());
+    let shape = shape::<Growing>(1000, fpr, &Settings::default()).expect("1 % is within reach");
+    let mut filter = Growing::build(shape, &[][..]).expect("nothing fits");
+    let strangers = Form::Integers.hashes(&hasher, 1 << 40, effort.times(200_000, 4_000_000));
+    let mut out = vec![false; strangers.len()];
+    let most = effort.times(1_000_000, 100_000_000);
+    let mut size = 1000.0;
+    while filter.len() < most {
+        let keys = (size as u64).min(most);
+        while filter.len() < keys {
+            let members =
+                Form::Integers.hashes(&hasher, filter.len(), (keys - filter.len()).min(1 << 16));
+            filter.insert_batch(&members).expect("it grows");
+        }
+        let bits = filter.bytes() as f64 * 8.0 / keys as f64;
+        let bound = -fpr.log2() + 2.0 * (keys as f64).log2().log2() + 3.5;
+        assert!(bits <= bound, "{keys} keys: {bits} bits, and the bound is {bound}");
+        filter.contains_batch(&strangers, &mut out);
+        let yeses = out.iter().filter(|yes| **yes).count() as u64;
+        let trials = strangers.len() as u64;
+        let fewest = stats::bounds(trials, fpr / 4.0, stats::ALPHA).start;
+        let highest = stats::bounds(trials, fpr, stats::ALPHA).end;
+        assert!((fewest..highest).contains(&yeses), "{keys} keys: {yeses} of {trials}");
+        size *= 1.19;
     }
 }
 

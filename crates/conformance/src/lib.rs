@@ -22,6 +22,7 @@
 //! | `memory.rs` | bytes in memory, in buffers and in chunks equal those of a file |
 //! | `dynamic.rs` | a filter of any kind has every operation, or an error names the missing capability |
 //! | `stops.rs` | cancel flags, deadlines and callbacks take effect |
+//! | `range.rs` | a range with a key is reported; the rate of ranges without one is within its bound |
 //! | `deny.rs` | the keys of a deny list never pass |
 //! | `limits.rs` | requests out of range are errors; the planner is consistent |
 //! | `allocation.rs` | the allocator counts the memory that the shape states |
@@ -48,6 +49,7 @@ pub mod model;
 pub mod operations;
 pub mod oracle;
 pub mod order;
+pub mod range;
 pub mod rates;
 pub mod statics;
 pub mod stats;
@@ -207,6 +209,16 @@ macro_rules! suite {
                 a_forced_union_states_its_rate);
         }
     };
+    (@can List $type:ident) => {
+        mod list {
+            $crate::suite!(@tests operations $type a_list_has_every_fingerprint);
+        }
+    };
+    (@can Resize $type:ident) => {
+        mod resize {
+            $crate::suite!(@tests operations $type a_resized_filter_is_the_same_set);
+        }
+    };
     (@can Map $type:ident) => {
         mod map {
             $crate::suite!(@tests maps $type
@@ -223,6 +235,13 @@ macro_rules! suite {
             $crate::suite!(@tests deny $type
                 denied_keys_never_pass
                 a_key_on_both_lists_is_an_error);
+        }
+    };
+    (@can Range $type:ident) => {
+        mod range {
+            $crate::suite!(@tests range $type
+                ranges_with_a_key_are_reported
+                ranges_get_in_within_their_bound);
         }
     };
     (@can Adapt $type:ident) => {

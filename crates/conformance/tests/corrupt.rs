@@ -8,11 +8,12 @@ use tamis::{
     KeyHasher, Keyed, Kind, Limits, Shape,
 };
 use tamis_conformance::attack::Parts;
-use tamis_conformance::files::{denying_file_is_kept, golden, testdata};
+use tamis_conformance::files::{denying_file_is_kept, golden, testdata, variants_are_kept};
 
 #[test]
 fn a_golden_file_with_denied_keys_is_kept() {
     denying_file_is_kept();
+    variants_are_kept();
 }
 
 #[test]

@@ -115,3 +115,12 @@ pub use manifest::VERSION;
 pub use options::{DictionaryFilter, Op, Options, Policy};
 pub use stats::{Audit, Counts, Stats};
 pub use store::{Layout, Store};
+
+/// The examples of pages of `docs/` are tests.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../../../docs/dictionary.md")]
+    struct Guide;
+    #[doc = include_str!("../../../docs/recipes/protect-a-database.md")]
+    struct ProtectADatabase;
+}

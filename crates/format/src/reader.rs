@@ -249,6 +249,11 @@ impl Fields {
         field.copied().filter(|word| range.contains(word)).ok_or(Error::corrupt_at(at, what))
     }
 
+    /// Returns the number of fields that were not taken.
+    pub fn remaining(&self) -> usize {
+        self.words.len().saturating_sub(self.taken)
+    }
+
     /// Checks that all fields were taken.
     ///
     /// # Errors

@@ -18,6 +18,10 @@ pub enum Capability {
     Merge,
     /// Intersects and compares sets, and estimates their cardinality.
     SetOps,
+    /// Lists its fingerprints.
+    List,
+    /// Moves to a table of another size.
+    Resize,
     /// Accepts keys beyond its capacity, at a rising false positive rate.
     Overfill,
     /// Grows beyond its first capacity at the false positive rate that it was made for.
@@ -32,16 +36,20 @@ pub enum Capability {
     Map,
     /// Takes a deny list, whose keys are never false positives.
     Deny,
+    /// Answers whether a range holds any key.
+    Range,
 }
 
 impl Capability {
     /// All capabilities.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 15] = [
         Self::Insert,
         Self::Remove,
         Self::Count,
         Self::Merge,
         Self::SetOps,
+        Self::List,
+        Self::Resize,
         Self::Overfill,
         Self::Grow,
         Self::Window,
@@ -49,6 +57,7 @@ impl Capability {
         Self::Static,
         Self::Map,
         Self::Deny,
+        Self::Range,
     ];
 
     /// Returns its name, as on the command line.
@@ -59,6 +68,8 @@ impl Capability {
             Self::Count => "count",
             Self::Merge => "merge",
             Self::SetOps => "set_ops",
+            Self::List => "list",
+            Self::Resize => "resize",
             Self::Overfill => "overfill",
             Self::Grow => "grow",
             Self::Window => "window",
@@ -66,6 +77,7 @@ impl Capability {
             Self::Static => "static",
             Self::Map => "map",
             Self::Deny => "deny",
+            Self::Range => "range",
         }
     }
 }

@@ -69,6 +69,13 @@ pub enum Error {
         /// What is wrong with it.
         what: &'static str,
     },
+    /// A solution of another solver does not satisfy the formula of a filter.
+    Unsatisfied {
+        /// The number of the solution, from 1.
+        solution: u64,
+        /// The number of the first clause that it violates, from 1.
+        clause: u64,
+    },
     /// The kind does not have this capability.
     Unsupported {
         /// The kind.
@@ -90,6 +97,16 @@ pub enum Error {
         /// The contradiction.
         what: &'static str,
     },
+    /// The kind does not work with this hash function: `ordered` is for kinds that answer ranges, and
+    /// they work with no other.
+    Hash {
+        /// The kind.
+        kind: Kind,
+        /// The name of the hash function.
+        hash: &'static str,
+    },
+    /// A range begins after its end.
+    ReversedRange,
     /// A value is wider than the filter's values.
     Value {
         /// The value.
@@ -181,8 +198,11 @@ impl Error {
             | Self::Infeasible { .. }
             | Self::Setting { .. }
             | Self::Missing { .. }
+            | Self::Hash { .. }
+            | Self::ReversedRange
             | Self::Value { .. }
             | Self::Unknown(_)
+            | Self::Unsatisfied { .. }
             | Self::Outdated { .. } => ErrorKind::InvalidInput,
             Self::Full { .. } | Self::Capacity { .. } => ErrorKind::Full,
             Self::Unsupported { .. } => ErrorKind::Unsupported,
@@ -237,6 +257,9 @@ impl fmt::Display for Error {
             }
             Self::Mismatch { what } => write!(f, "the filters differ in their {what}"),
             Self::Part { part, what } => write!(f, "part {part} {what}"),
+            Self::Unsatisfied { solution, clause } => {
+                write!(f, "solution {solution} does not satisfy clause {clause} of its formula")
+            }
             Self::Unsupported { kind, capability } => {
                 let able: Vec<_> =
                     Kind::ALL.iter().filter(|k| k.can(*capability)).map(|k| k.name()).collect();
@@ -255,6 +278,11 @@ impl fmt::Display for Error {
             Self::Conflict { digest, what } => {
                 write!(f, "the key with the digest {digest:016x} is {what}")
             }
+            Self::Hash { kind, hash } => match kind.can(Capability::Range) {
+                true => write!(f, "{kind} needs the hash `ordered`, not `{hash}`"),
+                false => write!(f, "{kind} needs hashes without order, not `{hash}`"),
+            },
+            Self::ReversedRange => write!(f, "the range begins after its end"),
             Self::Value { value, bits } => {
                 write!(f, "the value {value} does not fit in the {bits} bits of a value")
             }

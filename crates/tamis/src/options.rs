@@ -38,7 +38,7 @@ pub struct Search {
 
 /// Options of a build: threads, memory limit, progress callback, cancel flag and deadline.
 ///
-/// None of them changes the filter that is built.
+/// None of them changes the filter that is built, except [`BuildOptions::seed`].
 ///
 /// ```
 /// use std::sync::atomic::AtomicBool;
@@ -58,6 +58,7 @@ pub struct BuildOptions<'a> {
     #[cfg(feature = "std")]
     deadline: Option<Instant>,
     cancel: Option<&'a AtomicBool>,
+    seed: [u64; 2],
 }
 
 impl<'a> BuildOptions<'a> {
@@ -110,6 +111,18 @@ impl<'a> BuildOptions<'a> {
     #[must_use]
     pub fn cancel(self, cancel: &'a AtomicBool) -> Self {
         Self { cancel: Some(cancel), ..self }
+    }
+
+    /// Sets the secret seed of a kind that has a keyed function of its own, such as
+    /// [`Grafite`](crate::Grafite); the default is zero. [`Builder`](crate::Builder) sets the seed of its
+    /// hasher.
+    #[must_use]
+    pub fn seed(self, seed: [u64; 2]) -> Self {
+        Self { seed, ..self }
+    }
+
+    pub(crate) fn get_seed(&self) -> [u64; 2] {
+        self.seed
     }
 
     pub(crate) fn thread_count(&self) -> usize {

@@ -59,7 +59,7 @@ pub fn recommend(goal: Goal, needs: &[Capability]) -> Result<Vec<Advice>, Error>
     let unfit = |kind: Kind| {
         kind.copies() == Copies::Bounded && changes.iter().any(|change| needs.contains(change))
     };
-    rank(goal, needs, unfit)
+    rank(goal, needs, &Settings::default(), unfit)
 }
 
 /// Returns what [`recommend`] returns, for keys that are inserted once each.
@@ -67,19 +67,40 @@ pub fn recommend(goal: Goal, needs: &[Capability]) -> Result<Vec<Advice>, Error>
 /// # Errors
 /// As [`recommend`].
 pub fn recommend_distinct(goal: Goal, needs: &[Capability]) -> Result<Vec<Advice>, Error> {
-    rank(goal, needs, |_| false)
+    rank(goal, needs, &Settings::default(), |_| false)
+}
+
+/// Returns every kind that answers ranges, has the capabilities `needs` and meets the goal for ranges of
+/// up to `range_length` integers, best first. The other functions leave these kinds out, unless `needs`
+/// names [`Capability::Range`]: they need keys in order.
+///
+/// # Errors
+/// As [`recommend`].
+pub fn recommend_ranges(
+    goal: Goal,
+    needs: &[Capability],
+    range_length: u64,
+) -> Result<Vec<Advice>, Error> {
+    let needs: Vec<Capability> = needs.iter().copied().chain([Capability::Range]).collect();
+    rank(goal, &needs, &Settings::new().with("range_length", range_length), |_| false)
 }
 
 /// Ranks the kinds that have the capabilities `needs` and meet the goal; `unfit` kinds come last.
 fn rank(
     goal: Goal,
     needs: &[Capability],
+    settings: &Settings,
     unfit: impl Fn(Kind) -> bool,
 ) -> Result<Vec<Advice>, Error> {
     let (mut advice, mut refusal) = (Vec::new(), None);
-    let able = |kind: &&Kind| !kind.is_foreign() && needs.iter().all(|need| kind.can(*need));
+    let ranges = needs.contains(&Capability::Range);
+    let able = |kind: &&Kind| {
+        !kind.is_foreign()
+            && (ranges || !kind.can(Capability::Range))
+            && needs.iter().all(|need| kind.can(*need))
+    };
     for kind in Kind::ALL.iter().filter(able) {
-        match kind.plan(goal, &Settings::default()) {
+        match kind.plan(goal, settings) {
             Ok(figures) => advice.push(Advice { kind: *kind, figures, merits: Vec::new() }),
             Err(error) => refusal = Some(error),
         }

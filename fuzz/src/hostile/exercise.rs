@@ -91,6 +91,10 @@ fn query(filter: &Keyed<AnyFilter>, keys: &[KeyHash], sound: bool) {
     }
     assert_eq!(any.window().is_ok(), kind.can(Capability::Window));
     assert_eq!(any.due().is_ok(), kind.can(Capability::Adapt));
+    match any.list() {
+        Ok(list) => drop(list.count()),
+        Err(_) => assert!(!kind.can(Capability::List)),
+    }
     match any.cardinality() {
         Ok(keys) => assert!(keys >= 0.0, "{keys} keys"),
         Err(_) => assert!(!kind.can(Capability::SetOps)),
@@ -243,6 +247,10 @@ fn merge(filter: &mut Keyed<AnyFilter>, keys: &[KeyHash], random: &mut Random, _
     if random.below(2) == 0 {
         let _ = other.filter_mut().insert_batch(keys);
     }
+    // Most kinds cannot, and some tables have no bit to spare.
+    if random.below(4) == 0 {
+        let _ = other.resize(other.capacity().saturating_mul(2), None);
+    }
     let merged = match random.below(2) {
         0 => filter.merge(&other),
         _ => filter.force_merge(&other),
@@ -290,15 +298,13 @@ fn copy(filter: &mut Keyed<AnyFilter>, _: &[KeyHash], random: &mut Random, sound
 }
 
 fn resize(filter: &mut Keyed<AnyFilter>, _: &[KeyHash], random: &mut Random, _: bool) {
-    match filter.filter_mut() {
-        AnyFilter::Broom(broom) => {
-            if let Ok(shape) = BroomShape::fit(random.below(200) as u64, 0.1) {
-                let _ = broom.resize(shape);
-            }
+    if let AnyFilter::Broom(broom) = filter.filter_mut() {
+        if let Ok(shape) = BroomShape::fit(random.below(200) as u64, 0.1) {
+            let _ = broom.resize(shape);
         }
-        AnyFilter::Quotient(quotient) => drop(quotient.resize()),
-        AnyFilter::CountingQuotient(quotient) => drop(quotient.resize(random.below(400) as u64)),
-        _ => {}
+    } else {
+        let fpr = [None, Some(0.1), Some(1e-6)][random.below(3)];
+        let _ = filter.resize(random.below(400) as u64, fpr);
     }
 }
 

@@ -174,6 +174,7 @@ fn rivals(kind: &str) -> &'static [&'static str] {
         "tinyset" | "removable_tinyset" => &["bloom"],
         "binary_fuse" | "ribbon" => &["xorf", "jdb_xorf", "sux", "pleat"],
         "xor" => &["binary_fuse", "xorf"],
+        "broom" => &["counting_quotient"],
         "growing" | "scalable_bloom" => {
             &["counting_quotient", "growable-bloom-filter", "scalable_cuckoo_filter"]
         }

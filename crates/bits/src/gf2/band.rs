@@ -42,6 +42,17 @@ pub enum Row {
     Clash,
 }
 
+/// A source of rows for [`Band::insert_interleaved`].
+pub trait Lane {
+    /// Returns the next row: its first slot, its coefficients from there on, the lowest of which must be
+    /// 1, and its value.
+    fn next_row(&mut self) -> Option<(usize, u64, u64)>;
+
+    /// Receives the outcome of the row that [`next_row`](Self::next_row) returned last. It may remove rows of
+    /// its own lane from `band`.
+    fn settle(&mut self, row: Row, band: &mut Band);
+}
+
 /// Rows in echelon form.
 #[derive(Debug)]
 pub struct Band {
@@ -76,19 +87,65 @@ impl Band {
     pub fn insert(&mut self, mut start: usize, mut coefficients: u64, mut value: u64) -> Row {
         debug_assert!(coefficients & 1 == 1, "the lowest coefficient is 0");
         loop {
-            let [other, other_value] = self.rows[start];
-            if other == 0 {
-                self.rows[start] = [coefficients, value];
-                return Row::Placed(start);
+            if let Some(row) = self.step(&mut start, &mut coefficients, &mut value) {
+                return row;
             }
-            coefficients ^= other;
-            value ^= other_value;
-            if coefficients == 0 {
-                return if value == 0 { Row::Implied } else { Row::Clash };
+        }
+    }
+
+    /// Puts a row into its first slot, or adds the row in that slot to it.
+    #[inline(always)]
+    fn step(&mut self, start: &mut usize, coefficients: &mut u64, value: &mut u64) -> Option<Row> {
+        let [other, other_value] = self.rows[*start];
+        if other == 0 {
+            self.rows[*start] = [*coefficients, *value];
+            return Some(Row::Placed(*start));
+        }
+        *coefficients ^= other;
+        *value ^= other_value;
+        if *coefficients == 0 {
+            return Some(if *value == 0 { Row::Implied } else { Row::Clash });
+        }
+        let zeros = coefficients.trailing_zeros();
+        *coefficients >>= zeros;
+        *start += zeros as usize;
+        None
+    }
+
+    /// Inserts all rows of the lanes, one addition of each lane in turn. An addition waits for a load that
+    /// depends on the addition before, so 4 lanes take 0.7 of the time that they take one after the other.
+    ///
+    /// The lanes must not touch common slots: then the system does not depend on the order of the lanes.
+    ///
+    /// # Panics
+    /// Panics if a coefficient lies past the last slot.
+    pub fn insert_interleaved<const N: usize>(&mut self, lanes: [&mut impl Lane; N]) {
+        let mut lanes = lanes;
+        let mut rows = lanes.each_mut().map(|lane| lane.next_row());
+        // As long as no lane ends, the rows stay in registers.
+        if let Some(mut all) = all(rows) {
+            rows = 'interleaved: loop {
+                for i in 0..N {
+                    let (start, coefficients, value) = &mut all[i];
+                    let Some(row) = self.step(start, coefficients, value) else { continue };
+                    lanes[i].settle(row, self);
+                    match lanes[i].next_row() {
+                        Some(next) => all[i] = next,
+                        None => {
+                            let mut rest = all.map(Some);
+                            rest[i] = None;
+                            break 'interleaved rest;
+                        }
+                    }
+                }
+            };
+        }
+        for (lane, mut row) in lanes.into_iter().zip(rows) {
+            while let Some((start, coefficients, value)) = row {
+                let settled = self.insert(start, coefficients, value);
+                lane.settle(settled, self);
+                row = lane.next_row();
             }
-            let zeros = coefficients.trailing_zeros();
-            coefficients >>= zeros;
-            start += zeros as usize;
         }
     }
 
@@ -117,6 +174,12 @@ impl Band {
         }
         solve(&self.rows, width, free, out);
     }
+}
+
+/// Returns the rows if no one is missing.
+fn all<T: Copy, const N: usize>(rows: [Option<T>; N]) -> Option<[T; N]> {
+    let whole = rows.iter().all(Option::is_some);
+    whole.then(|| rows.map(|row| row.expect("no row is missing")))
 }
 
 /// The number of columns that are computed together.
@@ -211,6 +274,47 @@ mod tests {
         assert_eq!(band.rows, before);
         band.clear();
         assert_eq!(band.rows, [[0; 2]; 640]);
+    }
+
+    /// A lane that removes its last row whenever one clashes.
+    struct Stack<'a>(&'a [(usize, u64, u64)], Vec<usize>);
+
+    impl Lane for Stack<'_> {
+        fn next_row(&mut self) -> Option<(usize, u64, u64)> {
+            self.0.split_off_first().copied()
+        }
+
+        fn settle(&mut self, row: Row, band: &mut Band) {
+            match row {
+                Row::Placed(slot) => self.1.push(slot),
+                Row::Implied => {}
+                Row::Clash => self.1.pop().into_iter().for_each(|slot| band.remove(slot)),
+            }
+        }
+    }
+
+    #[test]
+    fn lanes_in_turn_give_the_system_of_one_after_the_other() {
+        // Also an empty lane, and lanes of unlike length.
+        for counts in [[70, 70, 70], [70, 0, 300], [1, 200, 64]] {
+            let lanes: Vec<Vec<_>> = (0..3)
+                .map(|lane| {
+                    let own = rows(128, counts[lane], lane as u64);
+                    own.map(|(start, c, v)| (start + 128 * lane, c, v & 3)).collect()
+                })
+                .collect();
+            let [a, b, c] = [0, 1, 2].map(|i| Stack(&lanes[i], Vec::new()));
+            let (mut sequential, mut interleaved) =
+                (Band::new(384).unwrap(), Band::new(384).unwrap());
+            for rows in &lanes {
+                sequential.insert_interleaved([&mut Stack(rows, Vec::new())]);
+            }
+            let mut all = [a, b, c];
+            interleaved.insert_interleaved(all.each_mut());
+            assert_eq!(sequential.rows, interleaved.rows);
+            let slots: usize = all.iter().map(|lane| lane.1.len()).sum();
+            assert_eq!(interleaved.rows.iter().filter(|row| row[0] != 0).count(), slots);
+        }
     }
 
     #[test]

@@ -101,7 +101,7 @@ fn survey_advice(need: Capability, ranked: &[Advice]) -> Option<String> {
                 format!(
                     "The survey recommends spectral_bloom for multisets: {its:.1} bits per key. {} takes \
                      {ours:.1} and miscounts a key only if another key has its fingerprint. Take \
-                     spectral_bloom if copies far outnumber distinct keys: its size does not depend on them.",
+                     spectral_bloom if copies far outnumber distinct keys: its size depends little on them.",
                     pick.kind
                 )
             })

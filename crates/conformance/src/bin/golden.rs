@@ -4,7 +4,9 @@
 use std::io::Write;
 
 use tamis_conformance::contract::{contract_path, write_contract};
-use tamis_conformance::files::{denying_path, golden_path, make_denying, make_golden, testdata};
+use tamis_conformance::files::{
+    VARIANTS, denying_path, golden_path, make_denying, make_golden, testdata, variant_path,
+};
 
 macro_rules! golden {
     ($( $id:literal $file:ident $type:ident { $($can:ident)* } $paper:literal; )*) => {
@@ -16,7 +18,9 @@ fn main() -> std::io::Result<()> {
     std::fs::create_dir_all(testdata("golden"))?;
     let mut made = !contract_path().exists();
     let kinds = tamis::registry!(golden).map(|(kind, make)| (golden_path(kind), make));
-    for (path, make) in kinds.into_iter().chain([(denying_path(), make_denying as _)]) {
+    let variants = VARIANTS.map(|(name, make, _)| (variant_path(name), make));
+    let others = variants.into_iter().chain([(denying_path(), make_denying as _)]);
+    for (path, make) in kinds.into_iter().chain(others) {
         match std::fs::File::create_new(&path) {
             Ok(mut file) => {
                 file.write_all(&make())?;

@@ -18,13 +18,13 @@
 //!
 //! | figure | |
 //! | --- | --- |
-//! | bits per key | 1.44 log2(1/fpr), and 0.8 for one repair per 256 keys: 12.3 at 2^-8, 15.2 at 0.1 % |
+//! | bits per key | 1.44 log2(1/fpr) for the keys, and about 200 fpr for the repairs: 12.3 at 2^-8, 14.6 at 0.1 % |
 //! | cache lines | as a Bloom filter; one more where all bits are set |
 //! | building | sets k bits per key; cannot fail |
-//! | levels | by default one, and then the marks of keys; more for more repairs |
+//! | levels | as many as the repairs need: one and then the marks of keys at 2^-8, two at 2^-5 |
 //!
-//! By default it has one repair per 256 keys. When half of the repairs are used, it is renewed: a
-//! second filter with other hash functions is built, one range of members for each false positive,
+//! It has room for fpr times as many repairs as keys, which is the paper's choice. When half of the
+//! repairs are used, it is renewed: a second filter with other hash functions is built, one range of members for each false positive,
 //! and replaces the first. During a renewal it takes twice the memory. Keys cannot be removed. A
 //! key that the store has deleted is a false positive like others, and is repaired like them; a
 //! renewal drops it.
@@ -66,8 +66,6 @@ const MARKS: Name = Name::new("marks");
 const STATE: Name = Name::new("state");
 const MAX_LEVELS: usize = 7;
 const MAX_SEGMENTS: u32 = 128;
-/// Default number of keys per planned repair.
-const KEYS_PER_REPAIR: u64 = 256;
 /// Number of keys that are prefetched ahead of the one being processed.
 const BATCH: usize = 8;
 
@@ -116,7 +114,7 @@ pub struct AdaptiveBloomShape {
 
 impl AdaptiveBloomShape {
     /// Returns a shape for `keys` keys at the rate `fpr` that supports `repairs` repairs before it
-    /// is renewed. The paper's choice is `keys` times `fpr`.
+    /// is renewed. The default is the paper's choice, `keys` times `fpr`.
     ///
     /// # Errors
     /// [`Error::Limit`] or [`Error::Fpr`] if a parameter is out of range, [`Error::Infeasible`] if
@@ -181,7 +179,8 @@ impl AdaptiveBloomShape {
 
 impl Shape for AdaptiveBloomShape {
     fn fit_with(keys: u64, fpr: f64, _: &Settings) -> Result<Self, Error> {
-        Self::for_repairs(keys, fpr, keys / KEYS_PER_REPAIR)
+        crate::shape::check_fpr(fpr)?;
+        Self::for_repairs(keys, fpr, (keys as f64 * fpr) as u64)
     }
 
     fn keys(&self) -> u64 {
@@ -630,7 +629,7 @@ mod tests {
             let repairs = (1e6 * fpr) as u64;
             let shape = AdaptiveBloomShape::for_repairs(1_000_000, fpr, repairs).unwrap();
             assert_eq!(shape.depth(), depth, "{fpr}");
-            assert_eq!(AdaptiveBloomShape::fit(1_000_000, fpr).unwrap().depth(), 1);
+            assert_eq!(AdaptiveBloomShape::fit(1_000_000, fpr).unwrap(), shape);
         }
     }
 

@@ -1,8 +1,8 @@
 //! The spectral Bloom filter with removal: counts copies of keys, removes them, and merges.
 //!
 //! ```text
-//!  counters   0 2 0 0 7 3 0 0 0 2 0 1 …   m counters of c bits: inserting adds 1 at the key's k
-//!                                         places, removing subtracts 1
+//!  counters   0 2 0 0 7 3 0 0 0 2 0 1 …   m counters of variable length: inserting adds 1 at the
+//!                                         key's k places, removing subtracts 1
 //!  exact      | digest  digest … |        with `method=2`: keys with a unique lowest counter,
 //!             | count   count  … |        8 in a bucket, each with a count of its own
 //! ```
@@ -14,11 +14,11 @@
 //!
 //! | figure | method 1 | method 2 |
 //! | --- | --- | --- |
-//! | bits per key | c times Bloom's: 77 at 1 % with c = 8 | 6 more |
-//! | cache lines | k | k + 1 |
+//! | bits per key | 18 at 1 % for distinct keys; with `c`, c times Bloom's | 6 more |
+//! | cache lines | 2k to 4k; with `c`, k | 1 more |
 //!
 //! The capacity is a number of copies, whether of one key or of many, because each of them may be
-//! removed again. A counter that reaches its largest value stays there. Removing a false positive
+//! removed again. Counters are as in [`SpectralBloom`](super::SpectralBloom). Removing a false positive
 //! lowers counters of other keys and may cause false negatives. To count without removal,
 //! [`SpectralBloom`](super::SpectralBloom) has fewer wrong counts in the same memory. To count and
 //! remove in the least memory there is [`CountingQuotient`](super::CountingQuotient).
@@ -30,12 +30,13 @@
 //! keys, which are then counted by their lowest counters. Merging drops the exact counts.
 
 use tamis_bits::range::scale;
-use tamis_bits::{Words, prefetch, set};
+use tamis_bits::{Words, prefetch};
 use tamis_format::{Name, Reader, Writer};
 
 use super::bloom::{self, PROBES};
+use super::common::counters::{self, Spread};
 use super::common::{build_by_inserting, check_same, sum_of_keys, usize_words};
-use super::spectral_bloom::{CounterArray, WIDTH};
+use super::spectral_bloom::{CounterArray, Counters, WIDTH, query_cost};
 use crate::error::{Error, Full};
 use crate::hash::KeyHash;
 #[cfg(not(feature = "std"))]
@@ -65,8 +66,8 @@ const METHOD: Setting =
     Setting::new("method", "1 for minimum selection, 2 for recurring minimum; default 1");
 
 impl RemovableSpectralBloomShape {
-    /// Returns the shape of `counters` counters of `width` bits, `probes` of them per key, for `keys`
-    /// copies of keys, with `buckets` buckets of 8 exact counts: 0 for minimum selection.
+    /// Returns the shape of `counters` counters of `width` bits, or of variable length if `width` is
+    /// 0, `probes` of them per key, for `keys` copies of keys, with `buckets` buckets of 8 exact counts: 0 for minimum selection.
     ///
     /// # Errors
     /// [`Error::Limit`] if an argument is out of range.
@@ -98,8 +99,26 @@ impl RemovableSpectralBloomShape {
         self.buckets * BUCKET
     }
 
-    fn count_words(&self) -> u64 {
-        (self.buckets * BUCKET * u64::from(self.array.width)).div_ceil(64)
+    /// Returns the words per block of counters of variable length: of the counters for distinct keys,
+    /// and of exact counts, most of which are 1 or 2.
+    fn strides(&self) -> [u64; 2] {
+        let raises = f64::from(self.array.probes) * self.array.keys as f64;
+        let spread = Spread::poisson(raises / self.array.counters as f64);
+        [
+            counters::planned_stride(self.array.counters, spread),
+            counters::planned_stride(self.digest_words(), Spread::poisson(1.0)),
+        ]
+    }
+
+    fn words(&self) -> [u64; 3] {
+        let width = u64::from(self.array.width);
+        let of = |count: u64, stride| match width {
+            0 => counters::words(count, stride),
+            _ => (count * width).div_ceil(64),
+        };
+        let [stride, count_stride] = self.strides();
+        let counts = if self.buckets == 0 { 0 } else { of(self.digest_words(), count_stride) };
+        [of(self.array.counters, stride), self.digest_words(), counts]
     }
 }
 
@@ -124,12 +143,11 @@ impl Shape for RemovableSpectralBloomShape {
     }
 
     fn figures(&self) -> Figures {
-        let words = [self.array.words(), self.digest_words(), self.count_words()];
         Figures {
             keys: self.array.keys,
             fpr: self.fpr_at(self.array.keys),
-            bytes: words.iter().map(|words| tamis_bits::lines(*words) * 64).sum(),
-            query_cost: f64::from(self.array.probes) * 1.125,
+            bytes: self.words().iter().map(|words| tamis_bits::lines(*words) * 64).sum(),
+            query_cost: query_cost(&self.array),
         }
     }
 
@@ -154,9 +172,10 @@ impl Shape for RemovableSpectralBloomShape {
 pub struct RemovableSpectralBloom {
     shape: RemovableSpectralBloomShape,
     len: u64,
-    counters: Words,
+    counters: Counters,
     digests: Words,
-    counts: Words,
+    /// The exact count of each digest; `None` for minimum selection.
+    counts: Option<Counters>,
 }
 
 impl RemovableSpectralBloom {
@@ -165,9 +184,13 @@ impl RemovableSpectralBloom {
     /// # Errors
     /// [`Error::Memory`] if the tables cannot be allocated.
     pub fn new(shape: RemovableSpectralBloomShape) -> Result<Self, Error> {
-        let counters = Words::zeroed(usize_words(shape.array.words())?)?;
-        let digests = Words::zeroed(usize_words(shape.digest_words())?)?;
-        let counts = Words::zeroed(usize_words(shape.count_words())?)?;
+        let ([stride, count_stride], slots) = (shape.strides(), shape.digest_words());
+        let counters = Counters::new(&shape.array, shape.array.counters, stride)?;
+        let digests = Words::zeroed(usize_words(slots)?)?;
+        let counts = match slots {
+            0 => None,
+            _ => Some(Counters::new(&shape.array, slots, count_stride)?),
+        };
         Ok(Self { shape, len: 0, counters, digests, counts })
     }
 
@@ -186,17 +209,27 @@ impl RemovableSpectralBloom {
             .find(|slot| self.digests[*slot as usize] == digest)
     }
 
+    fn exact(&self, slot: u64) -> u64 {
+        self.counts.as_ref().map_or(0, |counts| counts.get(&self.shape.array, slot))
+    }
+
+    /// Sets a digest and its exact count. Without memory for a larger count the digest is removed: its
+    /// key is then counted by its lowest counter.
     fn set_exact(&mut self, slot: u64, digest: u64, count: u64) {
-        self.digests.to_mut()[slot as usize] = digest;
-        self.shape.array.set(self.counts.to_mut(), slot, count);
+        let Some(counts) = &mut self.counts else { return };
+        let kept = counts.set(&self.shape.array, slot, count).is_ok();
+        if !kept {
+            let _ = counts.set(&self.shape.array, slot, 0);
+        }
+        self.digests.to_mut()[slot as usize] = if kept { digest } else { 0 };
     }
 
     /// Gives a key an exact count if its lowest counter is unique.
     fn insert_exact(&mut self, key: KeyHash) {
         let array = &self.shape.array;
-        let least = array.least(&self.counters, key);
+        let least = self.counters.least(array, key);
         let mut lowest =
-            array.places(key).filter(|place| array.get(&self.counters, *place) == least);
+            array.places(key).filter(|place| self.counters.get(array, *place) == least);
         let first = lowest.next();
         let unique = lowest.all(|place| Some(place) == first);
         if unique
@@ -207,9 +240,21 @@ impl RemovableSpectralBloom {
         }
     }
 
+    /// Lowers each of a key's first `probes` counters by 1, unless it has its largest value.
+    fn lower(&mut self, key: KeyHash, probes: usize) {
+        let array = &self.shape.array;
+        for place in array.places(key).take(probes) {
+            let count = self.counters.get(array, place);
+            if count < array.largest() && count > 0 {
+                // Lowering a counter takes no memory.
+                let _ = self.counters.set(array, place, count - 1);
+            }
+        }
+    }
+
     #[inline(always)]
     fn prefetch(&self, key: KeyHash) {
-        self.shape.array.prefetch(&self.counters, key);
+        self.counters.prefetch(&self.shape.array, key);
         prefetch(&self.digests, (scale(key.lo, self.shape.buckets) * BUCKET) as usize);
     }
 }
@@ -217,7 +262,7 @@ impl RemovableSpectralBloom {
 impl Filter for RemovableSpectralBloom {
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
-        self.shape.array.all_raised(&self.counters, key)
+        self.counters.all_raised(&self.shape.array, key)
     }
 
     /// Returns the insertions less the removals.
@@ -226,11 +271,11 @@ impl Filter for RemovableSpectralBloom {
     }
 
     fn fits_cache(&self) -> bool {
-        super::common::near(self.counters.len())
+        super::common::near(self.counters.words().len())
     }
 
     fn contains_prefetching(&self, keys: &[KeyHash], out: &mut [bool]) {
-        self.shape.array.contains_batch(&self.counters, keys, out);
+        self.counters.contains_batch(&self.shape.array, keys, out);
     }
 }
 
@@ -257,16 +302,19 @@ impl Insert for RemovableSpectralBloom {
         if self.len >= array.keys {
             return Err(Full::NONE);
         }
-        let (counters, largest) = (self.counters.to_mut(), array.largest());
-        for place in array.places(key) {
-            let count = array.get(counters, place);
-            array.set(counters, place, count.saturating_add(1).min(largest));
+        let largest = array.largest();
+        for (raised, place) in array.places(key).enumerate() {
+            let count = self.counters.get(array, place).saturating_add(1).min(largest);
+            if let Err(full) = self.counters.set(array, place, count) {
+                self.lower(key, raised);
+                return Err(full);
+            }
         }
         if self.shape.buckets > 0 {
             match self.find_exact(key, Self::digest(key)) {
                 Some(slot) => {
-                    let count = array.get(&self.counts, slot).saturating_add(1).min(largest);
-                    array.set(self.counts.to_mut(), slot, count);
+                    let count = self.exact(slot).saturating_add(1).min(largest);
+                    self.set_exact(slot, Self::digest(key), count);
                 }
                 None => self.insert_exact(key),
             }
@@ -282,22 +330,17 @@ impl Insert for RemovableSpectralBloom {
 
 impl Remove for RemovableSpectralBloom {
     fn remove(&mut self, key: KeyHash) -> bool {
-        let (array, largest) = (&self.shape.array, self.shape.array.largest());
-        if self.len == 0 || !array.is_removable(&self.counters, key) {
+        let array = &self.shape.array;
+        let (get, largest) = (|place| self.counters.get(array, place), array.largest());
+        if self.len == 0 || !array.is_removable(key, get) {
             return false;
         }
-        let counters = self.counters.to_mut();
-        for place in array.places(key) {
-            let count = array.get(counters, place);
-            if count < largest {
-                array.set(counters, place, count - 1);
-            }
-        }
+        self.lower(key, self.shape.array.probes as usize);
         if let Some(slot) = self.find_exact(key, Self::digest(key)) {
-            match array.get(&self.counts, slot) {
-                _ if array.least(&self.counters, key) == 0 => self.set_exact(slot, 0, 0),
+            match self.exact(slot) {
+                _ if self.counters.least(&self.shape.array, key) == 0 => self.set_exact(slot, 0, 0),
                 0 | 1 => self.set_exact(slot, 0, 0),
-                count if count < largest => array.set(self.counts.to_mut(), slot, count - 1),
+                count if count < largest => self.set_exact(slot, Self::digest(key), count - 1),
                 _ => {}
             }
         }
@@ -311,14 +354,14 @@ impl Count for RemovableSpectralBloom {
     /// it has the largest value.
     fn count(&self, key: KeyHash) -> u64 {
         let array = &self.shape.array;
-        let least = array.least(&self.counters, key);
-        let slot = self.find_exact(key, Self::digest(key));
-        let exact = slot.map(|slot| array.get(&self.counts, slot));
+        let least = self.counters.least(array, key);
+        let exact = self.find_exact(key, Self::digest(key)).map(|slot| self.exact(slot));
         // A member's count is never 0: its exact count is cleared when its last copy is removed.
         array.count(exact.map_or(least, |exact| least.min(exact.max(1))))
     }
 
-    /// Returns 2^c - 2, the largest value below the one at which a counter stays.
+    /// Returns 2^c - 2, the largest value below the one at which a counter stays; 2^62 - 1 for counters
+    /// of variable length.
     fn count_limit(&self) -> u64 {
         self.shape.array.largest() - 1
     }
@@ -333,9 +376,13 @@ impl Merge for RemovableSpectralBloom {
         if other.is_empty() {
             return Ok(());
         }
-        self.shape.array.add(self.counters.to_mut(), &other.counters);
+        let counts = match &self.counts {
+            Some(_) => Self::new(self.shape.clone())?.counts,
+            None => None,
+        };
+        self.counters.add(&self.shape.array, &other.counters)?;
         self.digests.to_mut().fill(0);
-        self.counts.to_mut().fill(0);
+        self.counts = counts;
         self.len = len;
         Ok(())
     }
@@ -344,10 +391,18 @@ impl Merge for RemovableSpectralBloom {
 impl Persist for RemovableSpectralBloom {
     fn write<'a>(&'a self, to: &mut Writer<'a>) {
         let [counters, probes, width, keys] = self.shape.array.fields();
-        to.shape(&[counters, probes, width, keys, self.shape.buckets]);
-        to.words(COUNTERS, &self.counters);
+        let fields = [counters, probes, width, keys, self.shape.buckets];
+        match (self.counters.stride(), self.counts.as_ref().and_then(Counters::stride)) {
+            (None, _) => to.shape(&fields),
+            (Some(stride), None) => to.shape(&[&fields[..], &[stride]].concat()),
+            (Some(stride), Some(counts)) => to.shape(&[&fields[..], &[stride, counts]].concat()),
+        }
+        to.words(COUNTERS, self.counters.words());
         to.words(DIGESTS, &self.digests);
-        to.words(COUNTS, &self.counts);
+        match &self.counts {
+            Some(counts) => to.words(COUNTS, counts.words()),
+            None => to.pieces(COUNTS, []),
+        }
     }
 
     fn read(from: &mut Reader) -> Result<Self, Error> {
@@ -355,11 +410,19 @@ impl Persist for RemovableSpectralBloom {
         let mut fields = from.shape()?;
         let array = CounterArray::read(&mut fields, len)?;
         let buckets = fields.next(0..=MAX_BUCKETS, "number of buckets")?;
-        fields.finish()?;
         let shape = RemovableSpectralBloomShape { array, buckets };
-        let counters = from.words(COUNTERS, shape.array.words())?;
-        let digests = from.words(DIGESTS, shape.digest_words())?;
-        let counts = from.words(COUNTS, shape.count_words())?;
+        let (array, slots) = (&shape.array, shape.digest_words());
+        let stride = array.read_stride(&mut fields, array.counters)?;
+        let count_stride = if slots > 0 { array.read_stride(&mut fields, slots)? } else { 0 };
+        fields.finish()?;
+        let counters = Counters::read(array, array.counters, stride, from, COUNTERS)?;
+        let digests = from.words(DIGESTS, slots)?;
+        let counts = if slots > 0 {
+            Some(Counters::read(array, slots, count_stride, from, COUNTS)?)
+        } else {
+            from.words(COUNTS, 0)?;
+            None
+        };
         Ok(Self { shape, len, counters, digests, counts })
     }
 
@@ -367,14 +430,12 @@ impl Persist for RemovableSpectralBloom {
         let corrupt = |what| Err(tamis_format::Error::corrupt(what).into());
         let RemovableSpectralBloomShape { array, buckets } = &self.shape;
         let slots = buckets * BUCKET;
-        if !set::ends_at(&self.counters, array.counters * u64::from(array.width))
-            || !set::ends_at(&self.counts, slots * u64::from(array.width))
-        {
-            return corrupt("bits are set past the last counter");
+        self.counters.validate(array, array.counters)?;
+        if let Some(counts) = &self.counts {
+            counts.validate(array, slots)?;
         }
         let (mut sum, mut stuck) = (0u128, false);
-        for place in 0..array.counters {
-            let count = array.get(&self.counters, place);
+        for count in self.counters.iter(array, array.counters) {
             (sum, stuck) = (sum + u128::from(count), stuck | (count == array.largest()));
         }
         // Every insertion adds k and every removal subtracts k, unless a counter has its largest value.
@@ -382,7 +443,7 @@ impl Persist for RemovableSpectralBloom {
             return corrupt("the sum of the counters does not match the number of keys");
         }
         let empty = |slot: u64| self.digests[slot as usize] == 0;
-        match (0..slots).all(|slot| empty(slot) == (array.get(&self.counts, slot) == 0)) {
+        match (0..slots).all(|slot| empty(slot) == (self.exact(slot) == 0)) {
             true => Ok(()),
             false => corrupt("an exact count has no digest"),
         }
@@ -405,7 +466,7 @@ mod tests {
     fn members_are_never_rejected_nor_counted_too_low() {
         for seed in 0..600u64 {
             let (counters, probes) = (1 + mix(seed) % 60, 1 + (mix(seed + 1000) % 9) as u32);
-            let (width, buckets) = (2 + (seed % 5) as u32, seed % 3);
+            let (width, buckets) = ([0, 2, 3, 4, 5, 6][(seed % 6) as usize], seed / 6 % 3);
             let shape =
                 RemovableSpectralBloomShape::new(counters, probes, width, 40, buckets).unwrap();
             let mut filter = RemovableSpectralBloom::new(shape).unwrap();
@@ -436,7 +497,7 @@ mod tests {
     #[test]
     fn recurring_minimum_is_right_more_often() {
         let wrong = |buckets| {
-            let shape = RemovableSpectralBloomShape::new(71_429, 5, 8, 200_000, buckets).unwrap();
+            let shape = RemovableSpectralBloomShape::new(71_429, 5, 0, 200_000, buckets).unwrap();
             let mut filter = RemovableSpectralBloom::new(shape).unwrap();
             for _ in 0..20 {
                 (0..10_000).for_each(|key| filter.insert(hash(3, key)).unwrap());

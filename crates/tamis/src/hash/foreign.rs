@@ -32,7 +32,7 @@ use super::{HashId, KeyHash};
 /// Returns the part of a seed that the function uses; the rest is zero.
 pub(super) fn used_seed(id: HashId, seed: [u64; 2]) -> [u64; 2] {
     match id {
-        HashId::Fast | HashId::Secure | HashId::BloomfilterSip13 => seed,
+        HashId::Fast | HashId::Secure | HashId::Ordered | HashId::BloomfilterSip13 => seed,
         HashId::SparkMurmur3 => [seed[0] & 0xffff_ffff, 0],
         HashId::DataSketchesXxh64 => [seed[0], 0],
         HashId::ParquetXxh64
@@ -63,7 +63,9 @@ pub(super) fn bytes(id: HashId, seeds: [[u64; 2]; 2], bytes: &[u8]) -> KeyHash {
         HashId::BloomfilterSip13 => {
             return sip_pair(seeds, &[&(bytes.len() as u64).to_le_bytes(), bytes]);
         }
-        HashId::ParquetXxh64 | HashId::Fast | HashId::Secure => return KeyHash::parquet(bytes),
+        HashId::ParquetXxh64 | HashId::Fast | HashId::Secure | HashId::Ordered => {
+            return KeyHash::parquet(bytes);
+        }
     };
     KeyHash { hi, lo }
 }

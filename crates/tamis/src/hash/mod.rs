@@ -1,12 +1,13 @@
 //! Keys become 128 bits here, and nowhere else.
 //!
-//! A filter never sees a key, only its [`KeyHash`]. A [`KeyHasher`] is one of two functions and a
-//! 128-bit seed, or a function of another program, whose filters need it. FORMAT.md specifies both functions with test vectors, because a saved filter is
+//! A filter never sees a key, only its [`KeyHash`]. A [`KeyHasher`] is one of three functions and a
+//! 128-bit seed, or a function of another program, whose filters need it. FORMAT.md specifies them with test vectors, because a saved filter is
 //! worthless to a reader that hashes otherwise. SECURITY.md states what is known about collisions.
 //!
 //! * [`HashId::Fast`]: 64 x 64-bit products of the key and of secret words, which are derived from the seed.
 //!   Keys that were prepared without the seed collide as rarely as random ones. It is not made for
 //!   attackers that observe answers.
+//! * [`HashId::Ordered`]: no hash but the key's number, for kinds that answer ranges.
 //! * [`HashId::Secure`]: SipHash-1-3 with 128 bits of output, keyed with the seed. An attacker that does
 //!   not know the seed cannot find keys that collide.
 //!
@@ -28,7 +29,8 @@ use crate::capability::UnknownName;
 use crate::error::Error;
 
 use fast::FastKey;
-pub use key::Key;
+pub(crate) use key::number_range;
+pub use key::{Key, OrderedKey};
 
 /// 128 uniform bits: all that a filter ever sees of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -102,7 +104,7 @@ impl Iterator for Probes {
 
 /// Which function makes hashes; its number is in the file.
 ///
-/// [`HashId::Fast`] and [`HashId::Secure`] are for filters of this library. The others are the functions
+/// [`HashId::Fast`], [`HashId::Secure`] and [`HashId::Ordered`] are for filters of this library. The others are the functions
 /// of other programs' filters, which are read and written in their own formats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -113,6 +115,9 @@ pub enum HashId {
     /// Products with secret factors.
     #[default]
     Fast = 3,
+    /// The key's number, which keeps the order of keys: see [`OrderedKey`]. For kinds that answer ranges,
+    /// which use the seed themselves.
+    Ordered = 4,
     /// XXH64 with seed 0, of Apache Parquet: see [`KeyHash::parquet`].
     ParquetXxh64 = 16,
     /// Two Murmur3-32 hashes, the second seeded with the first, of Apache Spark.
@@ -139,6 +144,7 @@ impl HashId {
     pub const ALL: &'static [Self] = &[
         Self::Fast,
         Self::Secure,
+        Self::Ordered,
         Self::ParquetXxh64,
         Self::SparkMurmur3,
         Self::GuavaMurmur3,
@@ -155,6 +161,7 @@ impl HashId {
         match self {
             Self::Fast => "fast",
             Self::Secure => "secure",
+            Self::Ordered => "ordered",
             Self::ParquetXxh64 => "parquet_xxh64",
             Self::SparkMurmur3 => "spark_murmur3",
             Self::GuavaMurmur3 => "guava_murmur3",
@@ -169,7 +176,7 @@ impl HashId {
 
     /// Returns whether it is the function of another program's filters.
     pub fn is_foreign(self) -> bool {
-        !matches!(self, Self::Fast | Self::Secure)
+        !matches!(self, Self::Fast | Self::Secure | Self::Ordered)
     }
 
     /// Returns the function with this number in a file.
@@ -289,6 +296,7 @@ impl KeyHasher {
     fn other_bytes(&self, bytes: &[u8]) -> KeyHash {
         match self.id {
             HashId::Secure => self.sip(bytes),
+            HashId::Ordered => KeyHash { hi: key::prefix(bytes), lo: 0 },
             id => foreign::bytes(id, [self.seed, self.second_seed], bytes),
         }
     }
@@ -308,6 +316,7 @@ impl KeyHasher {
     fn other_int(&self, value: u64) -> KeyHash {
         match self.id {
             HashId::Secure => self.sip(&value.to_le_bytes()),
+            HashId::Ordered => KeyHash { hi: value, lo: 0 },
             id => foreign::int(id, [self.seed, self.second_seed], value),
         }
     }
@@ -319,7 +328,11 @@ impl KeyHasher {
         for (bytes, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
             *bytes = word.to_le_bytes();
         }
-        self.bytes(&bytes)
+        match self.id {
+            // Such keys have no order. They can be looked up one by one.
+            HashId::Ordered => self.sip(&bytes),
+            _ => self.bytes(&bytes),
+        }
     }
 
     #[cold]

@@ -24,7 +24,8 @@ use crate::traits::{BuildMap, Deny};
 
 /// Builds a [`Keyed`] filter: see [`Keyed::builder`].
 ///
-/// The default is a false positive rate of 1 %, the `fast` hash with a random seed, and one thread.
+/// The default is a false positive rate of 1 %, the `fast` hash with a random seed (`ordered` for kinds
+/// that answer ranges), and one thread.
 ///
 /// ```
 /// use tamis::{Bloom, BinaryFuse, Keyed};
@@ -53,7 +54,7 @@ impl<'a, F> Builder<'a, F> {
         Self {
             kind,
             sizing: Sizing::default(),
-            hash: HashId::Fast,
+            hash: kind.default_hash(),
             seed: None,
             second_seed: [0; 2],
             options: BuildOptions::new(),
@@ -96,7 +97,7 @@ impl<'a, F> Builder<'a, F> {
         Self { sizing, ..self }
     }
 
-    /// Hashes with this function.
+    /// Hashes with this function. The default is that of the kind: see [`Kind::default_hash`].
     pub fn hash(self, hash: HashId) -> Self {
         Self { hash, ..self }
     }
@@ -155,21 +156,23 @@ impl<'a, F> Builder<'a, F> {
         Self { options: self.options.cancel(cancel), ..self }
     }
 
-    fn make_hasher(&self) -> Result<KeyHasher, Error> {
-        match self.seed {
-            Some(seed) => {
-                Ok(KeyHasher::new(self.hash, seed).with_second_seed(self.second_seed))
-            }
+    /// Returns the hasher, whose seed the build uses too.
+    fn make_hasher(&mut self) -> Result<KeyHasher, Error> {
+        self.kind.check_hash(self.hash)?;
+        let hasher = match self.seed {
+            Some(seed) => KeyHasher::new(self.hash, seed).with_second_seed(self.second_seed),
             #[cfg(feature = "std")]
-            None => KeyHasher::random(self.hash),
+            None => KeyHasher::random(self.hash)?,
             #[cfg(not(feature = "std"))]
-            None => Err(Error::Missing { what: "the seed" }),
-        }
+            None => return Err(Error::Missing { what: "the seed" }),
+        };
+        self.options = self.options.clone().seed(hasher.seed());
+        Ok(hasher)
     }
 
     /// Hashes the keys and calls [`Builder::build_hashes_from`].
     fn build_from<K: Key, R>(
-        self,
+        mut self,
         keys: impl IntoIterator<Item = K>,
         build: impl FnOnce(&Sizing, &mut dyn KeySource, &BuildOptions<'_>) -> Result<R, Error>,
     ) -> Result<Keyed<R>, Error> {
@@ -218,12 +221,12 @@ impl<'a, F> Builder<'a, F> {
             }
             self.sizing = self.sizing.capacity(FIRST_KEYS);
         }
-        let none: &[KeyHash] = &[];
-        Ok(Keyed::new(self.make_hasher()?, build(&self.sizing, &mut { none }, &self.options)?))
+        let (none, hasher): (&[KeyHash], _) = (&[], self.make_hasher()?);
+        Ok(Keyed::new(hasher, build(&self.sizing, &mut { none }, &self.options)?))
     }
 
     fn build_map_from<K: Key, R>(
-        self,
+        mut self,
         entries: impl IntoIterator<Item = (K, u64)>,
         build: impl FnOnce(&Sizing, &mut dyn EntrySource, &BuildOptions<'_>) -> Result<R, Error>,
     ) -> Result<Keyed<R>, Error> {
@@ -234,7 +237,7 @@ impl<'a, F> Builder<'a, F> {
     }
 
     fn build_denying_from<K: Key, R>(
-        self,
+        mut self,
         keys: impl IntoIterator<Item = K>,
         denied: impl IntoIterator<Item = K>,
         build: impl FnOnce(
@@ -344,10 +347,8 @@ impl Builder<'_, AnyFilter> {
     /// # Errors
     /// [`Error::Missing`] without a hasher or seed; otherwise as
     /// [`Build::build_with`](crate::Build::build_with).
-    pub fn build_hashes(self, hashes: &mut dyn KeySource) -> Result<Keyed<AnyFilter>, Error> {
-        if self.seed.is_none() {
-            return Err(Error::Missing { what: "the hasher of the hashes" });
-        }
+    pub fn build_hashes(mut self, hashes: &mut dyn KeySource) -> Result<Keyed<AnyFilter>, Error> {
+        self.seed.ok_or(Error::Missing { what: "the hasher of the hashes" })?;
         let (kind, hasher) = (self.kind, self.make_hasher()?);
         let filter = self
             .build_hashes_from(hashes, |sizing, keys, options| kind.build(sizing, keys, options))?;

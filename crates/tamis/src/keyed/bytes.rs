@@ -167,8 +167,13 @@ impl<F: Persist> Keyed<F> {
         if hasher.seed() != header.seed {
             return Err(tamis_format::Error::corrupt("the hash function has no such seed").into());
         }
-        if !F::accepts(Kind::from_id(header.kind)?) {
+        let kind = Kind::from_id(header.kind)?;
+        if !F::accepts(kind) {
             return Err(Error::Mismatch { what: "kind" });
+        }
+        // Single keys can be looked up in a filter of ranges, whatever its hash.
+        if hasher.id() == HashId::Ordered {
+            kind.check_hash(HashId::Ordered)?;
         }
         let filter = F::read(&mut reader)?;
         if hasher.second_seed().is_some() {

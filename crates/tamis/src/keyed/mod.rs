@@ -3,6 +3,7 @@
 mod any;
 mod builder;
 mod bytes;
+mod range;
 #[cfg(feature = "serde")]
 mod serde;
 mod template;

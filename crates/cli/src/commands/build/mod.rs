@@ -2,6 +2,7 @@
 
 mod deny;
 mod foreign;
+mod solution;
 mod values;
 
 use std::sync::OnceLock;
@@ -32,6 +33,9 @@ pub(crate) fn run(args: &Build) -> Result<()> {
     }
     if args.values {
         return values::build(args);
+    }
+    if !args.solution.is_empty() {
+        return solution::build(args);
     }
     if !args.deny.is_empty() {
         return deny::build(args);

@@ -577,3 +577,21 @@ fn documented_sizes() {
         }
     }
 }
+
+/// The default has two lines per bin exactly where memory times the cost of a lookup is less.
+#[test]
+fn the_planner_chooses_the_lines_of_a_bin() {
+    let mut chosen = [0, 0];
+    for exponent in 5..=20 {
+        let (keys, fpr) = (1_000_000, f64::exp2(-f64::from(exponent)));
+        let score = |shape: &BroomShape| {
+            let figures = shape.figures();
+            figures.bits_per_key() * (1.0 + figures.query_cost / 8.0)
+        };
+        let shape = BroomShape::fit(keys, fpr).unwrap();
+        let other = fit(3 - shape.lines(), keys, fpr);
+        assert!(score(&shape) <= score(&other), "2^-{exponent}: {shape:?} and {other:?}");
+        chosen[shape.lines() as usize - 1] += 1;
+    }
+    assert!(chosen.iter().all(|count| *count > 0), "{chosen:?}");
+}

@@ -1,9 +1,11 @@
 //! What several filters share.
 
 pub(crate) mod bit_array;
+pub(super) mod counters;
 pub(super) mod digests;
 pub(super) mod peeled;
 pub(super) mod retrieval;
+pub(super) mod shift;
 pub(super) mod sort;
 pub(super) mod tiny_block;
 
@@ -88,6 +90,10 @@ pub(super) fn insert_batch<F: Insert>(
 pub(super) fn check_same<S: Shape>(a: &S, b: &S) -> Result<(), Error> {
     if a == b { Ok(()) } else { Err(Error::Mismatch { what: "shape" }) }
 }
+
+/// [`Resize::resize`](crate::traits::Resize::resize) of a filter whose fingerprints do not suffice.
+pub(super) const TOO_SHORT: Error =
+    Error::Infeasible { why: "the fingerprints are too short for that rate" };
 
 /// The keys of a union, if they fit.
 pub(super) fn sum_of_keys(a: u64, b: u64, most: u64) -> Result<u64, Error> {

@@ -18,8 +18,8 @@
 //!
 //! | figure | |
 //! | --- | --- |
-//! | bits per key | r + 6 to 7: at 1 % 16.3 to 17.8 from 10^3 keys to 10^8; 13.8 at 10^8 with `most` = 10^8 |
-//! | cache lines | 1 or 2, and 1 or 2 of the list of segments, which is 10 % of the memory |
+//! | bits per key | r + 5 to 6; at all sizes from 10^3 keys to 10^8 below log2(1/fpr) + 2 log2 log2 n + 3.5 for rates up to 5 %; at 1 % 15.0 to 18.9, or with `most` = 10^8 13.8 there |
+//! | cache lines | 1 or 2, and 1 or 2 of the list of segments, which is 6 % of the memory |
 //! | building | by insertions: each moves half of a segment of about 12 lines; every 512th splits one |
 //!
 //! **No false negatives.** Every key has its own entry, in the bucket that its bits lead to, which
@@ -32,12 +32,15 @@
 //! **The rate** does not depend on the size. A non-member is a false positive if it agrees with a
 //! key of its segment in bucket and fingerprint. In round `d` a segment gets 256 to 512 new keys,
 //! 384 on average, in 1024 buckets. So the keys of a round cause a rate of 0.375 / 2^r(d), in that
-//! round and all later ones, since a bit that a fingerprint loses is added to its bucket. r(d) is
-//! the smallest length for which the sum over all rounds so far is at most d / (d + 16) of the
-//! rate, so the sum never reaches the rate. That makes r(d) about
-//! log2(1 / fpr) + 2 log2(d + 16) - 5.4. The log log n bits in it are a lower bound for such
-//! filters, by the theorem of the paper. With a largest size given, fingerprints are long at first
-//! and shortest at that size, where memory counts. `shape.rs` computes the exact rate.
+//! round and all later ones, since a bit that a fingerprint loses is added to its bucket. The first
+//! round gets 39 % of the rate: r(0) is the smallest length that spends no more, and in some buckets
+//! it is shorter by 1 bit, as many as the 39 % allow. Later, r(d) is the smallest length for which
+//! the sum over all rounds so far is at most 0.39 + 0.61 d / (d + 3.2) of the rate, so the sum never
+//! reaches the rate. That makes r(d) about log2(1 / fpr) + 2 log2(d + 3) - 2.4. The log log n bits
+//! in it are a lower bound for such filters, by the theorem of the paper. So the rate is between a
+//! quarter of the requested one and the whole at every size from the initial one on. With a largest
+//! size given, most of the rate is spent there, where memory counts, and other sizes take more bits.
+//! `shape.rs` computes the exact rate.
 //!
 //! **Void entries** of a round are in a fraction of the buckets that is below the round's part of
 //! the rate. When a key with a void entry is removed, its copies in other buckets stay, within that
@@ -45,8 +48,8 @@
 //! represent any number of keys. So a key can be inserted any number of times.
 //!
 //! **No operation takes more work in a larger filter.** A split reads and writes a segment of up to
-//! 1024 keys plus a random excess, and no list is ever moved. Memory follows the number of keys
-//! cache line by cache line: it never doubles at once.
+//! 1024 keys plus a random excess, and of the list of segments at most 64 are moved (`list.rs`).
+//! Memory follows the number of keys cache line by cache line: it never doubles at once.
 //!
 //! It returns [`Full`] when the 64 bits of a hash are used up: at 0.1 % beyond 2^48 keys, at 10^-8
 //! beyond 10^9. Removing a false positive removes the member that it matches. The number of
@@ -61,6 +64,7 @@
 //! rate, not from a series. Void entries of removed keys stay, where Aleph has a second table to
 //! find them.
 
+mod list;
 mod segment;
 mod shape;
 
@@ -71,10 +75,11 @@ use tamis_bits::packed;
 use tamis_bits::select::{Bits, Task, run};
 use tamis_format::{Name, Reader, Writer};
 
+use self::list::List;
 use self::segment::{
     BUCKET_BITS, Ends, GROUPS, Layout, MAX_COPIES, MAX_ENTRIES, MAX_VOIDS, Segment,
 };
-use self::shape::SEGMENT_KEYS;
+use self::shape::{SEGMENT_KEYS, Schedule};
 use super::common::build_by_inserting;
 use crate::error::{Error, Full};
 use crate::hash::KeyHash;
@@ -90,6 +95,8 @@ const ENDS: Name = Name::new("ends");
 const TABLE: Name = Name::new("table");
 /// Number of keys that are prefetched while the same number before them is processed.
 const LANES: usize = 8;
+/// What the last field of a shape with [`Schedule::Second`] is.
+const SCHEDULE: u64 = 2;
 /// Number of words for the ends of a segment's groups.
 const ENDS_WORDS: usize = GROUPS / 4;
 
@@ -111,19 +118,17 @@ const ENDS_WORDS: usize = GROUPS / 4;
 pub struct Growing {
     shape: GrowingShape,
     len: u64,
-    segments: u64,
     /// How often each segment was split, and how many, from the first on, once more.
     depth: u32,
     split: u64,
-    /// The segments of the initial size, then as many, then twice as many: no level ever moves.
-    levels: Vec<Vec<Segment>>,
+    list: List,
 }
 
 /// The place of a key.
 #[derive(Clone, Copy)]
 struct Place {
-    level: u32,
-    at: u64,
+    /// The number of its segment.
+    index: u64,
     depth: u32,
     bucket: u64,
     /// The bits that its fingerprint is a prefix of.
@@ -131,34 +136,21 @@ struct Place {
 }
 
 impl Growing {
-    /// Returns the memory of the lists of segments in bytes.
-    fn places_bytes(&self) -> u64 {
-        let places: u64 = self.levels.iter().map(|level| level.capacity() as u64).sum();
-        places * size_of::<Segment>() as u64
-    }
-
     /// Creates an empty filter.
     ///
     /// # Errors
     /// [`Error::Memory`] if the segments cannot be allocated.
     pub fn new(shape: GrowingShape) -> Result<Self, Error> {
-        let base = shape.base();
-        let memory = Error::Memory { bytes: base.saturating_mul(size_of::<Segment>() as u64) };
-        let mut first = Vec::new();
-        match usize::try_from(base).map(|base| first.try_reserve_exact(base)) {
-            Ok(Ok(())) => {}
-            _ => return Err(memory),
+        let mut list = List::with_room_for(shape.base())?;
+        for _ in 0..shape.base() {
+            list.push(Segment::empty()?)?;
         }
-        for _ in 0..base {
-            first.push(Segment::empty()?);
-        }
-        Ok(Self { shape, len: 0, segments: base, depth: 0, split: 0, levels: vec![first] })
+        Ok(Self { shape, len: 0, depth: 0, split: 0, list })
     }
 
     /// Returns the segments in the order of their numbers, each with its depth.
     fn segments_in_order(&self) -> impl Iterator<Item = (u32, &Segment)> {
-        let depths = (0..self.segments).map(|index| self.depth_of(index));
-        depths.zip(self.levels.iter().flatten())
+        (0..).map(|index| self.depth_of(index)).zip(self.list.iter())
     }
 
     fn depth_of(&self, index: u64) -> u32 {
@@ -181,12 +173,9 @@ impl Growing {
         let path = fraction.reverse_bits();
         let index = first + base * (path & packed::mask(self.depth));
         let depth = self.depth + u32::from(index < self.split);
-        let path = path & packed::mask(depth);
-        let level = 64 - path.leading_zeros();
         let rest = fraction << depth;
         Place {
-            level,
-            at: first + base * (path ^ 1 << level >> 1),
+            index: first + base * (path & packed::mask(depth)),
             depth,
             bucket: rest >> (64 - BUCKET_BITS),
             bits: rest << BUCKET_BITS,
@@ -195,7 +184,7 @@ impl Growing {
 
     #[inline(always)]
     fn segment(&self, place: &Place) -> &Segment {
-        &self.levels[place.level as usize][place.at as usize]
+        self.list.get(place.index)
     }
 
     #[inline(always)]
@@ -206,7 +195,7 @@ impl Growing {
     /// Returns the places of keys and prefetches their lines in the list of segments.
     #[inline(always)]
     fn places<const N: usize>(&self, keys: &[KeyHash]) -> [Place; N] {
-        let mut places = [Place { level: 0, at: 0, depth: 0, bucket: 0, bits: 0 }; N];
+        let mut places = [Place { index: 0, depth: 0, bucket: 0, bits: 0 }; N];
         for (place, key) in places.iter_mut().zip(keys) {
             *place = self.place(*key);
             self.fetch_segment(place);
@@ -217,7 +206,7 @@ impl Growing {
     /// Prefetches a place's line in the list of segments.
     #[inline(always)]
     fn fetch_segment(&self, place: &Place) {
-        tamis_bits::prefetch(&self.levels[place.level as usize], place.at as usize);
+        self.list.fetch(place.index);
     }
 
     /// Prefetches the groups of these places.
@@ -236,7 +225,7 @@ impl Growing {
 
     #[inline(always)]
     fn insert_key(&mut self, bits: impl Bits, key: KeyHash) -> Result<(), Full> {
-        if self.len >= SEGMENT_KEYS * self.segments {
+        if self.len >= SEGMENT_KEYS * self.list.len() {
             let place = self.place(key);
             let layout = self.layout(place.depth);
             if self.segment(&place).is_full(bits, layout, place.bucket) {
@@ -246,8 +235,8 @@ impl Growing {
         }
         let place = self.place(key);
         let generation = *self.shape.generation(place.depth);
-        let entry = generation.layout.entry(place.bits, generation.length);
-        let segment = &mut self.levels[place.level as usize][place.at as usize];
+        let entry = generation.layout.entry(place.bits, generation.length_in(place.bucket));
+        let segment = self.list.get_mut(place.index);
         segment.insert(bits, generation.layout, place.bucket, entry)?;
         self.len += 1;
         Ok(())
@@ -256,31 +245,14 @@ impl Growing {
     /// Splits the next segment. On [`Full`] nothing has changed.
     #[cold]
     fn split_next(&mut self) -> Result<(), Full> {
-        let (base, depth, index) = (self.shape.base(), self.depth, self.split);
-        if self.segments >= self.shape.max_segments() {
+        if self.list.len() >= self.shape.max_segments() {
             return Err(Full::NONE);
         }
-        let path = index / base;
-        let level = 64 - path.leading_zeros();
-        let at = (index - (base << level >> 1) * u64::from(level > 0)) as usize;
-        let [low, high] =
-            self.split_segment(&self.levels[level as usize][at], depth).ok_or(Full::NONE)?;
-        let last = depth as usize + 1;
-        if self.levels.len() == last {
-            self.levels.push(Vec::new());
-        }
-        let new_level = &mut self.levels[last];
-        if new_level.len() == new_level.capacity() {
-            // Allocates the whole level at once: its pages are touched as it fills, and it never
-            // moves.
-            let room = usize::try_from((base << depth) - new_level.len() as u64)
-                .map_err(|_| Full::NONE)?;
-            new_level.try_reserve_exact(room).map_err(|_| Full::NONE)?;
-        }
-        new_level.push(high);
-        self.levels[level as usize][at] = low;
-        self.segments += 1;
-        (self.depth, self.split) = self.shape.round(self.segments);
+        let segment = self.list.get(self.split);
+        let [low, high] = self.split_segment(segment, self.depth).ok_or(Full::NONE)?;
+        self.list.push(high).map_err(|_| Full::NONE)?;
+        *self.list.get_mut(self.split) = low;
+        (self.depth, self.split) = self.shape.round(self.list.len());
         Ok(())
     }
 
@@ -399,7 +371,7 @@ impl Task for RemoveOne<'_> {
         let Self(filter, key) = self;
         let place = filter.place(key);
         let layout = filter.layout(place.depth);
-        let segment = &mut filter.levels[place.level as usize][place.at as usize];
+        let segment = filter.list.get_mut(place.index);
         let removed =
             filter.len > 0 && segment.remove(bits, layout, place.bucket, layout.query(place.bits));
         filter.len -= u64::from(removed);
@@ -435,7 +407,7 @@ impl Filter for Growing {
 
     fn fits_cache(&self) -> bool {
         // A segment takes about 1.2 KB.
-        super::common::near(self.segments as usize * 150)
+        super::common::near(self.list.len() as usize * 150)
     }
 
     fn contains_prefetching(&self, keys: &[KeyHash], out: &mut [bool]) {
@@ -497,19 +469,23 @@ impl Persist for Growing {
     fn bytes(&self) -> u64 {
         let words: u64 =
             self.segments_in_order().map(|(_, segment)| segment.words().len() as u64).sum();
-        words * 8 + self.places_bytes()
+        words * 8 + List::bytes(self.list.len())
     }
 
     fn heap_bytes(&self) -> u64 {
         let words: u64 =
             self.segments_in_order().map(|(_, segment)| segment.words().heap_bytes()).sum();
-        words + self.places_bytes()
+        words + List::bytes(self.list.len())
     }
 
     fn write<'a>(&'a self, to: &mut Writer<'a>) {
-        let most = self.shape.most().unwrap_or(0);
-        to.shape(&[self.shape.keys(), self.shape.fpr().to_bits(), most, self.segments]);
-        let mut ends = vec![0; self.segments as usize * ENDS_WORDS];
+        let (most, segments) = (self.shape.most().unwrap_or(0), self.list.len());
+        let fields = [self.shape.keys(), self.shape.fpr().to_bits(), most, segments, SCHEDULE];
+        to.shape(match self.shape.schedule() {
+            Schedule::First => &fields[..4],
+            Schedule::Second => &fields,
+        });
+        let mut ends = vec![0; segments as usize * ENDS_WORDS];
         for ((_, segment), words) in self.segments_in_order().zip(ends.chunks_mut(ENDS_WORDS)) {
             for (group, end) in (0..).zip(segment.ends()) {
                 packed::set(words, 16, group, (*end).into());
@@ -526,14 +502,25 @@ impl Persist for Growing {
         let fpr = f64::from_bits(fields.next(0..=f64::MAX.to_bits(), "false positive rate")?);
         let most = fields.next(0..=MAX_KEYS, "largest size")?;
         let corrupt = |what| tamis_format::Error::corrupt(what);
-        let shape = GrowingShape::new(keys, fpr, Some(most).filter(|most| *most > 0))
-            .map_err(|_| corrupt("the shape is invalid"))?;
-        let segments = fields.next(shape.base()..=shape.max_segments(), "number of segments")?;
+        let segments = fields.next(1..=MAX_KEYS / SEGMENT_KEYS, "number of segments")?;
+        let schedule = match fields.remaining() {
+            0 => Schedule::First,
+            _ => {
+                fields.next(SCHEDULE..=SCHEDULE, "schedule of fingerprint lengths")?;
+                Schedule::Second
+            }
+        };
         fields.finish()?;
+        let most = Some(most).filter(|most| *most > 0);
+        let shape = GrowingShape::with_schedule(schedule, keys, fpr, most)
+            .map_err(|_| corrupt("the shape is invalid"))?;
+        if !(shape.base()..=shape.max_segments()).contains(&segments) {
+            return Err(corrupt("the number of segments is invalid").into());
+        }
         // At most 2^39 segments: no overflow.
         let packed = from.words(ENDS, segments * ENDS_WORDS as u64)?;
         let (depth, split) = shape.round(segments);
-        let mut filter = Self { shape, len, segments, depth, split, levels: Vec::new() };
+        let mut filter = Self { shape, len, depth, split, list: List::default() };
         let (mut ends, mut words) = (Vec::new(), 0);
         for (index, packed) in (0..).zip(packed.chunks(ENDS_WORDS)) {
             let of: Ends =
@@ -546,17 +533,12 @@ impl Persist for Growing {
             return Err(corrupt("the number of keys or the ends of groups are invalid").into());
         }
         let table = from.words(TABLE, words)?;
-        let (mut at, mut end) = (0, filter.shape.base());
+        let mut at = 0;
         for (index, of) in (0..).zip(ends) {
-            if index == end || index == 0 {
-                end = if index == 0 { end } else { end * 2 };
-                let len = end.min(segments) - index;
-                filter.levels.push(Vec::with_capacity(len as usize));
-            }
             let layout = filter.layout(filter.depth_of(index));
             let words = layout.words(of[GROUPS - 1].into()) as usize;
             let segment = Segment::from_words(table.part(at, words)?, of);
-            filter.levels.last_mut().expect("there is a level").push(segment);
+            filter.list.push(segment)?;
             at += words;
         }
         Ok(filter)

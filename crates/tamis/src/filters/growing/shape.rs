@@ -3,7 +3,8 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::segment::{BUCKET_BITS, Layout, Segment};
+use super::list::List;
+use super::segment::{BUCKET_BITS, Layout};
 use crate::error::Error;
 use crate::filters::common::binomial_mean;
 use crate::limits::MAX_KEYS;
@@ -14,9 +15,17 @@ use crate::shape::{Figures, Shape};
 
 /// Keys per segment: when there are more, a segment is split.
 pub(super) const SEGMENT_KEYS: u64 = 512;
-/// How slowly the rate is spent on successive generations: with 16, a set that has doubled 17 times
-/// leaves the next generation 1/66 of the rate, and any other value leaves it less.
-const RESERVE: f64 = 16.0;
+/// The part of the rate that is spent on the first generation, without a largest size and with one.
+/// The first size is full with 0.5 keys per bucket, and 0.75 on average when its keys are split: its
+/// rate is 2/3 of that part, above a quarter of the whole.
+const FIRST_PART: f64 = 0.39;
+const FIRST_PART_OF_MOST: f64 = 0.38;
+/// How slowly the rest of the rate is spent on later generations: generation `i` gets
+/// R / ((i + R - 1) (i + R)) of it. A larger R would leave too little at 10^3 keys, a smaller one at
+/// 10^8.
+const RESERVE: f64 = 3.2;
+/// The same for [`Schedule::First`].
+const FIRST_RESERVE: f64 = 16.0;
 /// The largest number of positions among the segments over which the rate is averaged.
 const SAMPLES: u64 = 1024;
 
@@ -29,6 +38,7 @@ const MOST: Setting = Setting::new(
 /// largest size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GrowingShape {
+    schedule: Schedule,
     keys: u64,
     fpr: f64,
     most: u64,
@@ -41,8 +51,28 @@ pub struct GrowingShape {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Generation {
     /// Length of a new fingerprint in bits.
-    pub(super) length: u32,
+    length: u32,
+    /// The number of buckets, from the first on, whose new fingerprints are shorter by 1 bit.
+    short: u64,
     pub(super) layout: Layout,
+}
+
+impl Generation {
+    /// Returns the length of a new fingerprint of this bucket in bits.
+    #[inline(always)]
+    pub(super) fn length_in(&self, bucket: u64) -> u32 {
+        self.length - u32::from(bucket < self.short)
+    }
+}
+
+/// How the rate is divided among the generations.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Schedule {
+    /// The schedule of version 0.1.0, whose first generations get a small part. Files of that
+    /// version have it.
+    First,
+    /// Every size from the first on has at least a quarter of the rate.
+    Second,
 }
 
 impl GrowingShape {
@@ -53,18 +83,31 @@ impl GrowingShape {
     /// [`Error::Limit`] or [`Error::Fpr`] if a parameter is out of range, [`Error::Infeasible`] if
     /// the rate takes fingerprints of more than 64 bits.
     pub fn new(keys: u64, fpr: f64, most: Option<u64>) -> Result<Self, Error> {
+        Self::with_schedule(Schedule::Second, keys, fpr, most)
+    }
+
+    pub(super) fn with_schedule(
+        schedule: Schedule,
+        keys: u64,
+        fpr: f64,
+        most: Option<u64>,
+    ) -> Result<Self, Error> {
         crate::shape::check_keys(keys)?;
         crate::shape::check_fpr(fpr)?;
         let most = most.unwrap_or(0);
         crate::shape::check_keys(most)?;
-        let base = keys.div_ceil(SEGMENT_KEYS).max(1);
-        let generations = generations(base, fpr, most);
+        let base = match schedule {
+            Schedule::First => keys.div_ceil(SEGMENT_KEYS),
+            Schedule::Second => keys / SEGMENT_KEYS,
+        };
+        let base = base.max(1);
+        let generations = generations(schedule, base, fpr, most);
         if generations.is_empty() {
             return Err(Error::Infeasible {
                 why: "the rate takes fingerprints of more than 64 bits",
             });
         }
-        Ok(Self { keys, fpr, most, base, generations: generations.into() })
+        Ok(Self { schedule, keys, fpr, most, base, generations: generations.into() })
     }
 
     /// Returns the rate that holds at all sizes.
@@ -75,6 +118,10 @@ impl GrowingShape {
     /// Returns the size at which memory is minimised, if given.
     pub fn most(&self) -> Option<u64> {
         Some(self.most).filter(|most| *most > 0)
+    }
+
+    pub(super) fn schedule(&self) -> Schedule {
+        self.schedule
     }
 
     pub(super) fn base(&self) -> u64 {
@@ -102,10 +149,9 @@ impl GrowingShape {
         (depth, segments - (self.base << depth))
     }
 
-    /// Returns the probability that a key has a given fingerprint of this depth.
-    fn chance(&self, depth: u32) -> f64 {
-        let bits = depth + BUCKET_BITS + self.generation(depth).length;
-        (-f64::from(bits)).exp2() / self.base as f64
+    /// Returns the probability that a key has a given fingerprint of this depth and length.
+    fn chance(&self, depth: u32, length: u32) -> f64 {
+        (-f64::from(depth + BUCKET_BITS + length)).exp2() / self.base as f64
     }
 
     /// Returns the rate, averaged over the position of a non-member's segment in the round of
@@ -116,10 +162,24 @@ impl GrowingShape {
     /// non-member's segment had each depth; each of them has its fingerprint with the probability
     /// for that depth.
     fn rate(&self, keys: u64) -> f64 {
+        // Only fingerprints of depth 0 have two lengths, by the first bits of the key.
+        let Generation { length, short, .. } = *self.generation(0);
+        let short_part = short as f64 / (1 << BUCKET_BITS) as f64;
+        let long = self.rate_of_length(keys, length);
+        if short == 0 {
+            return long;
+        }
+        short_part * self.rate_of_length(keys, length - 1) + (1.0 - short_part) * long
+    }
+
+    /// Returns the rate for non-members whose fingerprints of depth 0 have `length` bits.
+    fn rate_of_length(&self, keys: u64, length: u32) -> f64 {
         let (round, split) = self.round(self.segments(keys));
         let depth = round + u32::from(split > 0);
         let segments = self.base << depth;
-        let misses: Vec<f64> = (0..=depth).map(|depth| (-self.chance(depth)).ln_1p()).collect();
+        let length_of = |depth| if depth == 0 { length } else { self.generation(depth).length };
+        let misses: Vec<f64> =
+            (0..=depth).map(|depth| (-self.chance(depth, length_of(depth))).ln_1p()).collect();
         let samples = segments.min(SAMPLES);
         let passes = |sample: u64| {
             // Multiples of the golden ratio are evenly distributed in all rounds at once.
@@ -158,8 +218,7 @@ impl GrowingShape {
         if split > 0 {
             bytes += 2.0 * split as f64 * lines(round + 1);
         }
-        let places = self.base << (round + u32::from(split > 0));
-        bytes.ceil() as u64 + places * size_of::<Segment>() as u64
+        bytes.ceil() as u64 + List::bytes(segments)
     }
 
     /// Returns the number of entries per key in a segment of this depth: void entries have copies.
@@ -167,8 +226,11 @@ impl GrowingShape {
         let mut entries = 0.0;
         for age in 0..=depth {
             let share = (-f64::from(age) - f64::from(u32::from(age < depth))).exp2();
-            let left = f64::from(self.generation(depth - age).length) - f64::from(age);
-            entries += share * (-left).max(0.0).exp2();
+            let Generation { length, short, .. } = *self.generation(depth - age);
+            let copies = |length: u32| f64::from(age.saturating_sub(length)).exp2();
+            let short_part = short as f64 / (1 << BUCKET_BITS) as f64;
+            let of_short = if short > 0 { copies(length - 1) } else { 0.0 };
+            entries += share * (short_part * of_short + (1.0 - short_part) * copies(length));
         }
         entries
     }
@@ -179,24 +241,33 @@ impl GrowingShape {
 /// entries.
 const QUERY_COST: f64 = 5.0;
 
+/// Returns the part of the rate that is spent by the generation of this depth and all before it.
+/// `named` is the depth at the size where memory is minimised, if there is one.
+fn part_spent(schedule: Schedule, depth: u32, named: Option<u32>) -> f64 {
+    let spread =
+        |generations: u32, reserve| f64::from(generations) / (f64::from(generations) + reserve);
+    match (schedule, named) {
+        (Schedule::First, None) => spread(depth + 1, FIRST_RESERVE),
+        (Schedule::First, Some(named)) if depth <= named => 0.5 / f64::from(named - depth + 1),
+        (Schedule::First, Some(named)) => 0.75 + 0.25 * spread(depth - named - 1, FIRST_RESERVE),
+        (Schedule::Second, None) => FIRST_PART + (1.0 - FIRST_PART) * spread(depth, RESERVE),
+        // An entry has room for the longest fingerprint, and fingerprints lose 1 bit per generation:
+        // generations before the named one may be twice as long for each.
+        (Schedule::Second, Some(named)) if depth <= named => {
+            let doubled = 0.45 / (1u64 << (named - depth)) as f64;
+            FIRST_PART_OF_MOST + 0.12 * spread(depth, RESERVE) + doubled
+        }
+        (Schedule::Second, Some(named)) => 0.95 + 0.05 * spread(depth - named, RESERVE),
+    }
+}
+
 /// Returns the lengths of fingerprints by generation: the shortest that leave later generations
 /// their part of the rate.
 ///
 /// Only sums, products and quotients decide, which give the same results on every machine: a file
 /// holds the rate and not the lengths.
-fn generations(base: u64, fpr: f64, most: u64) -> Vec<Generation> {
-    let named = (most.div_ceil(SEGMENT_KEYS) / base).max(1).ilog2();
-    let spent_by = |depth: u32| {
-        // The part of the rate that is used after this number of generations, without a limit or up
-        // to the largest size.
-        let share_after =
-            |generations: u32| f64::from(generations) / (f64::from(generations) + RESERVE);
-        match depth {
-            _ if most == 0 => share_after(depth + 1),
-            _ if depth <= named => 0.5 / f64::from(named - depth + 1),
-            _ => 0.75 + 0.25 * share_after(depth - named - 1),
-        }
-    };
+fn generations(schedule: Schedule, base: u64, fpr: f64, most: u64) -> Vec<Generation> {
+    let named = (most > 0).then(|| (most.div_ceil(SEGMENT_KEYS) / base).max(1).ilog2());
     let mut generations = Vec::<Generation>::new();
     let (mut spent, mut widest) = (0.0, 0);
     for depth in 0.. {
@@ -207,11 +278,18 @@ fn generations(base: u64, fpr: f64, most: u64) -> Vec<Generation> {
         let entries = if depth == 0 { 0.75 } else { 0.375 };
         let share = |length: u32| entries / (1u64 << length) as f64;
         let longest = 56.min(64 - BUCKET_BITS - depth);
-        let fits = |length: &u32| spent + share(*length) <= fpr * spent_by(depth);
-        let Some(length) = (1..=longest).find(fits) else { break };
-        spent += share(length);
+        let part = fpr * part_spent(schedule, depth, named);
+        let Some(length) = (1..=longest).find(|length| spent + share(*length) <= part) else {
+            break;
+        };
+        // The first generation has the whole rate to itself: it spends its part to the last bucket.
+        let mut short = 0;
+        if schedule == Schedule::Second && depth == 0 && length > 1 {
+            short = ((part / share(length) - 1.0) * (1 << BUCKET_BITS) as f64) as u64;
+        }
+        spent += share(length) * (1.0 + short as f64 / (1 << BUCKET_BITS) as f64);
         widest = length.max(if depth == 0 { 0 } else { widest - 1 });
-        generations.push(Generation { length, layout: Layout::new(widest + 1) });
+        generations.push(Generation { length, short, layout: Layout::new(widest + 1) });
     }
     generations
 }

@@ -17,13 +17,13 @@ fn every_key_has_an_entry_of_its_own() {
     for (fpr, most, size) in [(0.01, None, 40_000), (0.3, None, 300_000), (0.3, Some(3000), 40_000)]
     {
         let members = hashes(1, 0..size);
-        let filter = grown(700, fpr, most, &members);
+        let filter = grown(1100, fpr, most, &members);
         filter.validate().unwrap();
-        let mut keys = vec![Vec::new(); filter.segments as usize];
+        let mut keys = vec![Vec::new(); filter.list.len() as usize];
         for key in &members {
             let product = u128::from(key.hi) * 2 + u128::from(key.lo >> 63);
             let (first, bits) = ((product >> 64) as u64, product as u64);
-            let index = (0..filter.segments)
+            let index = (0..filter.list.len())
                 .find(|index| {
                     let depth = filter.depth_of(*index);
                     let path = bits.reverse_bits() & ((1 << depth) - 1);
@@ -55,7 +55,7 @@ fn every_key_has_an_entry_of_its_own() {
             );
             voids += left.len();
         }
-        let share = voids as f64 / (filter.segments as f64 * 1024.0);
+        let share = voids as f64 / (filter.list.len() as f64 * 1024.0);
         assert!(share < fpr && (share > 0.0) == (fpr == 0.3), "{share} copies per bucket");
     }
 }
@@ -73,26 +73,50 @@ fn lengths_leave_a_share_for_later_rounds() {
             .take_while(|doubling| size(*doubling) <= shape.max_segments() * SEGMENT_KEYS)
             .map(|doubling| shape.fpr_at(size(doubling)))
             .collect();
-        assert!(rates.is_sorted() && rates.iter().all(|rate| *rate <= fpr), "{rates:?}");
+        // Averages over samples of the segments differ by their sampling errors.
+        let rising = rates.windows(2).all(|pair| pair[1] > pair[0] * 0.999);
+        assert!(rising && rates.iter().all(|rate| *rate <= fpr), "{rates:?}");
         assert!(rates.len() > 9 && rates[rates.len() - 1] > 0.5 * fpr, "{rates:?}");
     }
 }
 
-/// The planned memory, which conformance compares with the allocated memory.
+/// The planned memory and rate at all sizes from 10^3 keys to 10^8, which conformance compares with
+/// the allocated memory and the measured rate.
 #[test]
-fn bits_per_key_follow_the_bound() {
-    let bits = |most, keys: u64| {
-        let shape = GrowingShape::new(1000, 0.01, most).unwrap();
-        shape.figures_at(keys).bits_per_key()
-    };
-    for keys in (10..=27).map(|log| 1 << log).chain([100_000_000]) {
-        // The bound for a known size plus log log of the growth.
-        let bound = 100f64.log2() + (keys as f64 / 1000.0).log2().max(1.0).log2();
-        let bits = bits(None, keys);
-        println!("{keys}: {bits} bits, bound {bound}");
-        assert!(bits < bound + 10.5 && bits < 18.0, "{keys}: {bits} bits, bound {bound}");
+fn memory_and_rate_follow_the_bound_at_every_size() {
+    for fpr in [0.05, 0.03, 0.02, 0.013, 0.01, 0.007, 0.001, 1e-6] {
+        for first in [1, 1025, 1535, 1_000_000] {
+            let shape = GrowingShape::new(first, fpr, None).unwrap();
+            let named = GrowingShape::new(first, fpr, Some(100_000_000)).unwrap();
+            // Sizes with 3 steps per doubling, and those around each doubling, where memory is largest.
+            let sizes = (0..54).map(|step| (1000.0 * (f64::from(step) / 3.2).exp2()) as u64);
+            let doubled = (0..18).flat_map(|round| {
+                let full = (shape.base() * SEGMENT_KEYS) << round;
+                [full, full + 1, full + full / 10]
+            });
+            for keys in
+                sizes.chain(doubled).filter(|keys| (first.max(1000)..=100_000_000).contains(keys))
+            {
+                let bits = shape.figures_at(keys).bits_per_key();
+                let bound = -fpr.log2() + 2.0 * (keys as f64).log2().log2() + 3.5;
+                assert!(bits <= bound, "{first} to {keys} at {fpr}: {bits} bits, bound {bound}");
+                for shape in [&shape, &named] {
+                    let rate = shape.fpr_at(keys) / fpr;
+                    assert!((0.25..=1.0).contains(&rate), "{first} to {keys} at {fpr}: {rate}");
+                }
+            }
+        }
     }
-    assert!(bits(Some(100_000_000), 100_000_000) < 15.0);
+    let shape = GrowingShape::new(1000, 0.01, Some(100_000_000)).unwrap();
+    assert!(shape.figures_at(100_000_000).bits_per_key() < 14.0);
+}
+
+/// The schedule of version 0.1.0, whose files are still read, written and built.
+#[test]
+fn the_first_schedule_is_kept() {
+    let shape = GrowingShape::with_schedule(Schedule::First, 1025, 0.01, None).unwrap();
+    assert_eq!((shape.base(), shape.generation(0).length_in(0)), (3, 11));
+    assert_eq!(shape.generation(0).length_in(1023), 11);
 }
 
 /// Counts the lines that an insertion changes by comparing the whole filter before and after;
@@ -107,13 +131,13 @@ fn no_insertion_does_more_in_a_larger_filter() {
         for key in &members[size as usize..] {
             let (before, bytes) = (filter.clone(), filter.bytes());
             filter.insert(*key).unwrap();
-            let new = filter.segments_in_order().skip(before.segments as usize);
+            let new = filter.segments_in_order().skip(before.list.len() as usize);
             let same = filter.segments_in_order().zip(before.segments_in_order());
             let changed = same.filter(|(now, then)| now.1 != then.1);
             let work: usize = changed.map(|(now, then)| lines(now.1) + lines(then.1)).sum();
             worst = worst.max(work + new.map(|(_, segment)| lines(segment)).sum::<usize>());
             let more = filter.bytes() - bytes;
-            assert!(more <= 64 * 64 || filter.levels.len() > before.levels.len(), "{more} bytes");
+            assert!(more <= 64 * 72, "{more} bytes");
         }
         assert!((20..200).contains(&worst), "{worst} lines at {size} keys");
     }

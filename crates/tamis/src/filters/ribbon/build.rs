@@ -2,13 +2,16 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::array;
+use core::ops::Range;
 
-use tamis_bits::gf2::band::{Band, Row};
+use tamis_bits::gf2::band::{Band, Lane, Row};
 use tamis_bits::gf2::dot::{self, View};
 use tamis_bits::{Words, packed, range};
 
 use super::{
-    BLOCK, BUCKET, CUT, CUT_BITS, Form, Layer, Ribbon, RibbonShape, SEEDS, equation_at, remix, row,
+    BLOCK, BUCKET, CUT, CUT_BITS, Form, LANES, Layer, MANY, Ribbon, RibbonShape, SEEDS,
+    equation_at, remix, row,
 };
 use crate::error::Error;
 use crate::filters::common::usize_words;
@@ -19,6 +22,9 @@ use crate::parts::{BuildParts, sealed::SolveParts};
 const CUTS_PER_WORD: usize = (64 / CUT_BITS) as usize;
 /// Rows of the last layer that are inserted between two checks.
 const CHECKED: usize = 1 << 16;
+
+/// The least cut of the first bucket of a part, by number. It leaves slots for the rows of the part before.
+const FIRST_CUT: usize = 2;
 
 /// A solved shard of a layer, except for its slots.
 #[derive(Default)]
@@ -136,45 +142,145 @@ pub(super) fn fill(
     part: &mut [u64],
 ) -> Result<Shard, Error> {
     let mut band = Band::new(layer.slots as usize)?;
-    let mut cuts = Vec::with_capacity((layer.slots / BUCKET) as usize);
-    let mut left = Vec::new();
-    // The rows of this bucket, and the slots they took, each with the start of its key in the bucket.
-    let (mut rows, mut taken) = (Vec::new(), Vec::new());
-    let (mut rest, fp_mask) = (records, shape.fp_mask());
-    for bucket in 0..layer.slots / BUCKET {
-        let first = bucket * BUCKET;
-        rows.clear();
-        for [digest] in rest {
-            let start = layer.start_in_shard(*digest) - first;
+    let buckets = layer.slots / BUCKET;
+    let mut rest = records;
+    let mut take = |buckets: Range<u64>, cut| {
+        let end = rest.partition_point(|[r]| layer.start_in_shard(*r) / BUCKET < buckets.end);
+        let (own, others) = rest.split_at(end);
+        rest = others;
+        Filling::new(shape, layer, own, buckets, cut)
+    };
+    let fillings = if buckets < MANY {
+        let mut filling = take(0..buckets, 0);
+        band.insert_interleaved([&mut filling]);
+        vec![filling]
+    } else {
+        let mut first = 0;
+        let mut lanes = array::from_fn::<_, LANES, _>(|lane| {
+            let end = (lane as u64 + 1) * buckets / LANES as u64;
+            let inner = take(first..end - 1, if lane == 0 { 0 } else { FIRST_CUT });
+            first = end;
+            [inner, take(end - 1..end, 0)]
+        });
+        band.insert_interleaved(lanes.each_mut().map(|[inner, _]| inner));
+        // The rows of a lane's last bucket extend into the next lane. They come after all others, because
+        // only the last rows of a system can be removed.
+        for [_, last] in &mut lanes {
+            band.insert_interleaved([last]);
+        }
+        lanes.into_iter().flatten().collect()
+    };
+    band.solve(shape.width, |_| 0, part);
+    let mut shard = Shard::default();
+    for filling in fillings {
+        shard.cuts.extend(filling.cuts);
+        shard.left.extend(filling.left);
+    }
+    debug_assert!(are_solved(shape, layer, records, &shard.cuts, part), "a row is violated");
+    Ok(shard)
+}
+
+/// Fills consecutive buckets of a shard, each from its last key to its first.
+struct Filling<'a> {
+    layer: &'a Layer,
+    fp_mask: u64,
+    buckets: Range<u64>,
+    /// The records of the buckets that are not closed.
+    rest: &'a [Record<1>],
+    /// The number of records in the open bucket.
+    open: usize,
+    /// The cut of the open bucket, by number, as far as it is known.
+    cut: usize,
+    /// The rows of the open bucket that are not settled, each with the start of its key in the bucket.
+    rows: Vec<(u64, (u64, u64))>,
+    /// The slots that rows of the open bucket took, each with the start of its key in the bucket.
+    taken: Vec<(u64, usize)>,
+    cuts: Vec<u8>,
+    left: Vec<u64>,
+}
+
+impl<'a> Filling<'a> {
+    /// Opens the first bucket, whose cut is at least `cut`.
+    fn new(
+        shape: &RibbonShape,
+        layer: &'a Layer,
+        rest: &'a [Record<1>],
+        buckets: Range<u64>,
+        cut: usize,
+    ) -> Self {
+        let cuts = Vec::with_capacity((buckets.end - buckets.start) as usize);
+        let (rows, taken, left) = (Vec::new(), Vec::new(), Vec::new());
+        let fp_mask = shape.fp_mask();
+        let mut filling =
+            Self { layer, fp_mask, buckets, rest, open: 0, cut, rows, taken, cuts, left };
+        filling.open_bucket();
+        filling
+    }
+
+    /// Reads the rows of the next bucket, if there is one.
+    fn open_bucket(&mut self) {
+        self.rows.clear();
+        self.taken.clear();
+        self.open = 0;
+        if self.buckets.is_empty() {
+            return;
+        }
+        let first = self.buckets.start * BUCKET;
+        for [digest] in self.rest {
+            let start = self.layer.start_in_shard(*digest) - first;
             if start >= BUCKET {
                 break;
             }
-            rows.push((start, row(*digest, fp_mask)));
-        }
-        taken.clear();
-        let mut cut = 0;
-        for (start, (coefficients, fp)) in rows.iter().rev() {
-            match band.insert((first + start) as usize, *coefficients, *fp) {
-                Row::Placed(slot) => taken.push((*start, slot)),
-                Row::Implied => {}
-                Row::Clash => {
-                    cut = CUT.iter().position(|cut| cut > start).expect("the last cut is the end");
-                    while let Some((_, slot)) = taken.pop_if(|(start, _)| *start < CUT[cut]) {
-                        band.remove(slot);
-                    }
-                    break;
-                }
+            self.open += 1;
+            if start >= CUT[self.cut] {
+                self.rows.push((start, row(*digest, self.fp_mask)));
             }
         }
-        let (here, more) = rest.split_at(rows.len());
-        let bumped = rows.partition_point(|(start, _)| *start < CUT[cut]);
-        left.extend_from_slice(here[..bumped].as_flattened());
-        rest = more;
-        cuts.push(cut as u8);
     }
-    band.solve(shape.width, |_| 0, part);
-    debug_assert!(are_solved(shape, layer, records, &cuts, part), "the solution violates a row");
-    Ok(Shard { seed: 0, cuts, left })
+
+    /// Bumps the keys of the open bucket that start before its cut, and opens the next bucket.
+    fn close_bucket(&mut self) {
+        let (here, rest) = self.rest.split_at(self.open);
+        let end = self.buckets.start * BUCKET + CUT[self.cut];
+        let bumped = here.partition_point(|[digest]| self.layer.start_in_shard(*digest) < end);
+        self.left.extend_from_slice(here[..bumped].as_flattened());
+        self.rest = rest;
+        self.cuts.push(self.cut as u8);
+        self.buckets.start += 1;
+        self.cut = 0;
+        self.open_bucket();
+    }
+}
+
+impl Lane for Filling<'_> {
+    #[inline]
+    fn next_row(&mut self) -> Option<(usize, u64, u64)> {
+        while self.rows.is_empty() {
+            if self.buckets.is_empty() {
+                return None;
+            }
+            self.close_bucket();
+        }
+        let (start, (coefficients, fp)) = *self.rows.last()?;
+        Some(((self.buckets.start * BUCKET + start) as usize, coefficients, fp))
+    }
+
+    #[inline]
+    fn settle(&mut self, row: Row, band: &mut Band) {
+        let Some((start, _)) = self.rows.pop() else { return };
+        match row {
+            Row::Placed(slot) => self.taken.push((start, slot)),
+            Row::Implied => {}
+            Row::Clash => {
+                self.cut =
+                    CUT.iter().position(|cut| *cut > start).expect("the last cut is the end");
+                while let Some((_, slot)) = self.taken.pop_if(|(start, _)| *start < CUT[self.cut]) {
+                    band.remove(slot);
+                }
+                self.close_bucket();
+            }
+        }
+    }
 }
 
 /// Solves the last layer.

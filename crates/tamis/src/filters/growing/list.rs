@@ -1,0 +1,117 @@
+//! The list of segments. It grows by one segment at a time, and no push moves more than 64 of them.
+//!
+//! ```text
+//!  level 0 │ chunk 0 │      level 1 │ chunk 1 │      level 2 │ chunk 2 │ chunk 3 │      …
+//!  chunk   │ 64 segments; fewer in the last one, which grows by an eighth │
+//! ```
+//!
+//! A level is allocated for all its chunks at once, 24 bytes per chunk, and never moves.
+
+use alloc::vec::Vec;
+
+use tamis_bits::OutOfMemory;
+
+use super::segment::Segment;
+
+/// Segments per chunk.
+const CHUNK: u64 = 64;
+
+/// A chunk of at most [`CHUNK`] segments.
+type Chunk = Vec<Segment>;
+
+/// A list of segments.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct List {
+    len: u64,
+    levels: Vec<Vec<Chunk>>,
+}
+
+impl List {
+    /// Returns the level of a chunk, and its position in it.
+    #[inline(always)]
+    fn locate(chunk: u64) -> (usize, usize) {
+        let level = 64 - chunk.leading_zeros();
+        (level as usize, (chunk ^ 1 << level >> 1) as usize)
+    }
+
+    #[inline(always)]
+    pub(super) fn get(&self, index: u64) -> &Segment {
+        let (level, at) = Self::locate(index / CHUNK);
+        &self.levels[level][at][(index % CHUNK) as usize]
+    }
+
+    #[inline(always)]
+    pub(super) fn get_mut(&mut self, index: u64) -> &mut Segment {
+        let (level, at) = Self::locate(index / CHUNK);
+        &mut self.levels[level][at][(index % CHUNK) as usize]
+    }
+
+    /// Prefetches the line of a segment.
+    #[inline(always)]
+    pub(super) fn fetch(&self, index: u64) {
+        let (level, at) = Self::locate(index / CHUNK);
+        tamis_bits::prefetch(&self.levels[level][at], (index % CHUNK) as usize);
+    }
+
+    /// Returns an empty list after a check that `len` segments can be allocated.
+    pub(super) fn with_room_for(len: u64) -> Result<Self, OutOfMemory> {
+        let bytes = len.saturating_mul(size_of::<Segment>() as u64);
+        let len = usize::try_from(len).map_err(|_| OutOfMemory { bytes })?;
+        reserve(&mut Chunk::new(), len)?;
+        Ok(Self::default())
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Segment> {
+        self.levels.iter().flatten().flatten()
+    }
+
+    /// Appends a segment. If memory runs out, the list does not change.
+    pub(super) fn push(&mut self, segment: Segment) -> Result<(), OutOfMemory> {
+        let (level, at) = Self::locate(self.len / CHUNK);
+        if level == self.levels.len() {
+            let mut chunks = Vec::new();
+            reserve(&mut chunks, 1 << level >> usize::from(level > 0))?;
+            reserve(&mut self.levels, 1)?;
+            self.levels.push(chunks);
+        }
+        let level = &mut self.levels[level];
+        if at == level.len() {
+            level.push(Chunk::new());
+        }
+        let chunk = &mut level[at];
+        if chunk.len() == chunk.capacity() {
+            reserve(chunk, step(chunk.len() as u64) as usize)?;
+        }
+        chunk.push(segment);
+        self.len += 1;
+        Ok(())
+    }
+
+    /// Returns the memory of a list of `len` segments in bytes, without what they point to.
+    pub(super) fn bytes(len: u64) -> u64 {
+        let (chunks, last) =
+            (len.div_ceil(CHUNK), len - len.div_ceil(CHUNK).saturating_sub(1) * CHUNK);
+        let mut segments = chunks.saturating_sub(1) * CHUNK;
+        let mut room = 0;
+        while room < last {
+            room += step(room);
+        }
+        segments += room;
+        let headers = if chunks == 0 { 0 } else { chunks.next_power_of_two() };
+        segments * size_of::<Segment>() as u64 + headers * size_of::<Chunk>() as u64
+    }
+}
+
+/// Returns by how many segments a full chunk of `len` grows.
+fn step(len: u64) -> u64 {
+    (len / 8).max(1).min(CHUNK - len)
+}
+
+fn reserve<T>(list: &mut Vec<T>, more: usize) -> Result<(), OutOfMemory> {
+    let bytes = (more as u64).saturating_mul(size_of::<T>() as u64);
+    list.try_reserve_exact(more).map_err(|_| OutOfMemory { bytes })
+}
