@@ -158,10 +158,10 @@ impl PyAnyFilter {
     /// format. The hash function of a filter cannot be changed, so other filters have no such bytes.
     ///
     /// >>> import tamis
-    /// >>> fruit = tamis.build(["apple", "pear"], format="spark_v2")
+    /// >>> fruit = tamis.build(["apple", "pear"], capacity=1000, format="spark_v2")
     /// >>> fruit.add("plum")
     /// >>> len(fruit.export("spark_v2"))
-    /// 24
+    /// 1216
     fn export<'py>(&self, py: Python<'py>, format: &str) -> PyResult<Bound<'py, PyBytes>> {
         foreign::export(py, self, format)
     }

@@ -162,3 +162,20 @@ def test_examples_of_the_documentation(spark, tmp_path):
         exec(compile(block.replace('"joined"', repr(joined)), str(page), "exec"), scope)
     assert sorted(row.id for row in spark.read.parquet(joined).collect()) == list(range(0, 1000, 10))
     assert scope["customers"].contains(range(1000)).all()
+
+
+def test_filters_of_spark_come_and_go(spark):
+    """Spark's own `BloomFilter` is read here, and Spark reads what `export` returns."""
+    numbers = spark.range(ROWS)
+    stream = spark._jvm.java.io.ByteArrayOutputStream()
+    numbers._jdf.stat().bloomFilter("id", ROWS, 0.01).writeTo(stream)
+    data = bytes(stream.toByteArray())
+    theirs = tamis.import_filter(data)
+    assert theirs.hash == "spark_murmur3" and theirs.contains(range(ROWS)).all()
+    assert theirs.export("spark_v2" if data[3] == 2 else "spark_v1") == data
+
+    ours = tamis.build([f"key-{key}" for key in range(1000)], 0.01, format="spark_v2")
+    stream = spark._jvm.java.io.ByteArrayInputStream(ours.export("spark_v2"))
+    read = spark._jvm.org.apache.spark.util.sketch.BloomFilter.readFrom(stream)
+    assert all(read.mightContainString(f"key-{key}") for key in range(1000))
+    assert sum(read.mightContainString(f"other-{key}") for key in range(1000)) < 60
