@@ -77,7 +77,8 @@ pub(crate) fn asan() -> Result<()> {
     let flags = ["build", "--locked", "--manifest-path", &manifest, "--target-dir", &folder];
     run(with_libclang(Command::new("cargo").args(flags).args(["--target", target]))?
         .env("RUSTC_BOOTSTRAP", "1")
-        .env("RUSTFLAGS", "-Zsanitizer=address"))?;
+        .env("RUSTFLAGS", "-Zsanitizer=address")
+        .env("CARGO_PROFILE_DEV_OPT_LEVEL", "0"))?;
     let output = Command::new("cc").arg("-print-file-name=libasan.so").output()?;
     let runtime = fs::canonicalize(String::from_utf8(output.stdout)?.trim())?;
     let module = fs::canonicalize(format!("{folder}/{target}/debug/libtamis_redis.so"))?;

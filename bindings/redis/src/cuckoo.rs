@@ -18,15 +18,18 @@ type Done = Result<(), Failure>;
 const DEFAULT_CAPACITY: u64 = 1024;
 const DEFAULT_BUCKET: u64 = 2;
 
-/// Plans a filter with the rate of a cuckoo filter with buckets of this size and fingerprints of 8 bits,
-/// as RedisBloom has.
-fn plan(kind: Kind, capacity: u64, bucket: u64) -> Result<Plan, Failure> {
-    Plan::new(kind, Some(capacity), 2.0 * bucket as f64 / 255.0)
+/// Returns the rate of a cuckoo filter with buckets of this size and fingerprints of 8 bits, as RedisBloom
+/// has.
+fn rate(bucket: u64) -> f64 {
+    2.0 * bucket as f64 / 255.0
 }
 
-/// Plans a filter that scales. With a stated capacity, its memory is smallest at that number of keys.
+/// Plans a filter that scales. With a stated capacity its memory is smallest at that number of keys, and there
+/// it has about the rate of RedisBloom's filter. The rate stays below 4 times that at any size, which
+/// RedisBloom's filter reaches with the fourth of its tables.
 fn scaling_plan(capacity: Option<u64>, bucket: u64) -> Result<Plan, Failure> {
-    let mut plan = plan(Kind::Growing, capacity.unwrap_or(DEFAULT_CAPACITY), bucket)?;
+    let rate = (4.0 * rate(bucket)).min(0.5);
+    let mut plan = Plan::new(Kind::Growing, Some(capacity.unwrap_or(DEFAULT_CAPACITY)), rate)?;
     if let Some(capacity) = capacity {
         plan.set("most", &capacity.to_string());
     }
@@ -69,7 +72,7 @@ pub(crate) fn reserve(context: &Context, arguments: &[Argument]) -> Done {
     let plan = if scales {
         scaling_plan(Some(capacity), bucket)?
     } else {
-        plan(Kind::CountingQuotient, capacity, bucket)?
+        Plan::new(Kind::CountingQuotient, Some(capacity), rate(bucket))?
     };
     create(context, name, &plan)?;
     context.reply_ok();
