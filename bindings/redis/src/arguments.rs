@@ -96,7 +96,7 @@ impl Plan {
         Self::new(kind, None, fpr)?.with_options(words)
     }
 
-    /// Reads `[HASH name] [SEED hex] [INTEGERS] [SET name value]…`.
+    /// Reads `[HASH name] [SEED hex] [INTEGERS] [WINDOW milliseconds] [SET name value]…`.
     pub(crate) fn with_options(mut self, mut words: Words<'_>) -> Result<Self, Failure> {
         let (mut hash, mut seed) = (self.hasher.id(), self.hasher.seed());
         while let Some(word) = words.next() {
@@ -104,6 +104,10 @@ impl Plan {
                 b"HASH" => hash = words.text()?.parse().map_err(Error::from)?,
                 b"SEED" => seed = parse_seed(&words.text()?)?,
                 b"INTEGERS" => self.key_forms = KeyForms::INTEGERS,
+                b"WINDOW" => {
+                    let milliseconds: u64 = words.number("the duration of the window")?;
+                    self.set("ticks", &milliseconds.to_string());
+                }
                 b"SET" => {
                     let name = words.text()?;
                     self.set(&name, &words.text()?);
