@@ -54,7 +54,7 @@ fn foreign_files_are_mapped_where_the_layout_allows() {
     let fuse = |width: u64| {
         // Segments of 8192 cells, of which the last 2 have no first cells.
         let (cells, first) = (TABLE / width, TABLE / width - 2 * 8192);
-        let mut header = le(&[5, 1000 | 8192 << 32, first / 8192 | first << 32]);
+        let mut header = le(&[5, 1000 | (8192 << 32), (first / 8192) | (first << 32)]);
         header.extend((cells as u32).to_le_bytes());
         header
     };

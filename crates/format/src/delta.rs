@@ -240,7 +240,6 @@ fn varint(from: &mut &[u8]) -> Option<u64> {
 #[cfg(test)]
 #[expect(
     clippy::indexing_slicing,
-    clippy::arithmetic_side_effects,
     clippy::unwrap_used,
     clippy::cast_possible_truncation,
     reason = "tests"
