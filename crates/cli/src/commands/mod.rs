@@ -21,6 +21,7 @@ pub(crate) mod merge;
 pub(crate) mod parquet;
 pub(crate) mod plan;
 pub(crate) mod query;
+mod ranges;
 pub(crate) mod remove;
 pub(crate) mod server;
 pub(crate) mod set;

@@ -4,6 +4,7 @@ mod crash;
 mod duplicates;
 mod foreign;
 mod manners;
+mod ranges;
 mod sandbox;
 mod streams;
 mod surface;
