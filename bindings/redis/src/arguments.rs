@@ -66,16 +66,21 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Plans a filter of keys that are bytes, with a random seed and the secure hash.
+    /// Plans a filter of keys that are bytes, with a random seed and the secure hash, or the ordered one
+    /// for a kind that answers ranges.
     pub(crate) fn new(kind: Kind, capacity: Option<u64>, fpr: f64) -> Result<Self, Failure> {
         let mut sizing = Sizing::fpr(fpr);
         if let Some(capacity) = capacity {
             sizing = sizing.capacity(capacity);
         }
+        let hash = match kind.default_hash() {
+            HashId::Fast => HashId::Secure,
+            hash => hash,
+        };
         Ok(Self {
             kind,
             sizing,
-            hasher: KeyHasher::random(HashId::Secure)?,
+            hasher: KeyHasher::random(hash)?,
             key_forms: KeyForms::BYTES,
             capacity,
             fpr,

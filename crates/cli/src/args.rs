@@ -6,6 +6,7 @@ mod dict;
 mod examples;
 mod foreign;
 mod parse;
+mod plan;
 mod resize;
 mod sat;
 pub(crate) mod server;
@@ -30,6 +31,7 @@ pub(crate) use dict::{
 };
 pub(crate) use foreign::{Export, Import};
 pub(crate) use parse::{ExportTo, KindOrAuto, OnOverflow, Window, with_underscores};
+pub(crate) use plan::Plan;
 pub(crate) use resize::{List, Resize};
 pub(crate) use sat::{Ksat, Sat, SatCommand, SatExport};
 pub(crate) use similar::{Passages, Similar};
@@ -165,6 +167,7 @@ Examples:
   sort -u log | tamis build --keys 10M -o seen.tamis      capacity for `tamis add`
   tamis build --bytes 64MiB --hash secure users.txt -o users.tamis
   tamis build --u64 ids.bin -o ids.tamis
+  tamis build --range-length 100 --type int64 times.txt -o times.tamis
   tamis build --values stock.tsv -o stock.tamis           values for `tamis get`
   tamis build --deny never.txt --fpr 2^-8 spam.txt -o spam.tamis
   tamis build --filter sat --k 5 --efficiency 0.85 --fpr 25% words.txt -o words.tamis
@@ -181,9 +184,10 @@ pub(crate) struct Build {
         "filter", "bits_per_key", "bytes", "needs", "set", "k", "efficiency", "construction",
         "values", "deny", "hash", "seed", "distinct"])]
     pub(crate) format: Option<Format>,
-    /// With --format: the type of the keys, which decides how the program hashes them
+    /// Type of the keys, such as int64: lines are numbers in decimal. With --format it decides how the
+    /// program hashes them [default: utf8]
     #[arg(long = "type", value_name = "TYPE", value_parser = parse::key_type(),
-        requires = "format", conflicts_with = "u64")]
+        conflicts_with_all = ["u64", "values", "deny", "distinct"])]
     pub(crate) key_type: Option<KeyType>,
     /// Kind of filter; `auto` takes the first kind that `tamis plan` lists
     #[arg(long, value_name = "NAME", default_value = "auto", value_parser = parse::kind_or_auto())]
@@ -220,6 +224,9 @@ pub(crate) struct Build {
     /// With `--filter sat`: solutions of the formula that `tamis sat export` wrote for these keys
     #[arg(long, value_name = "FILE", requires = "seed", conflicts_with_all = ["values", "deny", "keys"])]
     pub(crate) solution: Vec<PathBuf>,
+    /// The filter answers ranges (`tamis query --range`): up to this many integers at the rate of --fpr
+    #[arg(long, value_name = "L", value_parser = number::count, conflicts_with_all = ["format", "values", "deny"])]
+    pub(crate) range_length: Option<u64>,
     /// Stop after this many seconds and save nothing [default: no limit]
     #[arg(long, value_name = "SECONDS", value_parser = parse::seconds, allow_negative_numbers = true)]
     pub(crate) time_limit: Option<Duration>,
@@ -229,9 +236,10 @@ pub(crate) struct Build {
     /// File of keys that the filter must reject, in the format of KEYS
     #[arg(long, value_name = "FILE", conflicts_with_all = ["keys", "needs"])]
     pub(crate) deny: Vec<PathBuf>,
-    /// Hash function: `secure` resists adversarial keys, `fast` does not
-    #[arg(long, value_name = "HASH", default_value = "fast", value_parser = parse::hash())]
-    pub(crate) hash: HashId,
+    /// Hash function: `secure` resists adversarial keys, `fast` does not [default: fast, or ordered for a
+    /// filter that answers ranges]
+    #[arg(long, value_name = "HASH", value_parser = parse::hash())]
+    pub(crate) hash: Option<HashId>,
     /// Seed of the hash function, 32 hexadecimal digits. Filters that are merged or compared must
     /// have the same seed [default: random]
     #[arg(long, value_name = "HEX", value_parser = number::seed)]
@@ -266,6 +274,11 @@ Lines are printed unchanged and in order, as soon as each block of input is read
 printed may be a false positive; with -v every printed line is certainly not a member. Use -0 or
 --u64 if the filter was built with it. Integers are printed in decimal.
 
+With --range or --ranges the filter must be built with --range-length. `A..B` is the keys from A up to but
+not including B, `A..=B` includes B, as in Rust. Ends are integers if the filter holds integers. A text
+counts by its first 8 bytes. A range that is printed may hold no key, at the false positive rate up to the
+range length of the filter and in proportion beyond it; one that is not printed holds none.
+
 With --column the filter is a Parquet file. Each key that a row group may hold is printed with a
 tab and the numbers of those row groups; a row group without a filter may hold any key.
 
@@ -275,6 +288,7 @@ Examples:
   tamis query words.tamis text.txt
   tamis query --format guava --type int64 ids.bin ids.txt
   tamis query events.parquet --column user.id ids.txt
+  tamis query --range 1000..2000 times.tamis && echo probably
   tail -f log | tamis query -v seen.tamis      print only lines that are certainly new
   tamis query -q seen.tamis <<< apple && echo probably")]
 pub(crate) struct Query {
@@ -299,6 +313,13 @@ pub(crate) struct Query {
     /// Skip the checksums, so that a large file opens at once
     #[arg(long)]
     pub(crate) no_check: bool,
+    /// Ask whether a key of this range may be a member, instead of PROBES; may be repeated
+    #[arg(long, value_name = "A..B", allow_hyphen_values = true,
+        conflicts_with_all = ["probes", "ranges", "format", "column", "key_type", "u64", "nul"])]
+    pub(crate) range: Vec<String>,
+    /// The lines of PROBES are ranges
+    #[arg(long, conflicts_with_all = ["format", "column", "key_type", "u64"])]
+    pub(crate) ranges: bool,
     /// F is a filter of another program
     #[arg(long, value_name = "FORMAT", value_parser = parse::format())]
     pub(crate) format: Option<Format>,
@@ -636,39 +657,6 @@ pub(crate) struct Explore {
 /// List all kinds of filter with their capabilities, settings and bits per key
 #[derive(Args, Debug)]
 pub(crate) struct Filters {
-    /// Print one JSON object per kind
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// Compare the kinds of filter for a job, the recommended one first
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Give two of --keys, --fpr and --bytes. --keys alone means a rate of 1 %. Without --keys and --bytes
-the number of keys is unknown, and only kinds that grow are listed.
-
-Examples:
-  tamis plan --keys 1e9 --fpr 0.1%           how much memory?
-  tamis plan --keys 10M --bytes 16MiB        which false positive rate?
-  tamis plan --bytes 1GiB --fpr 1/1000       how many keys?
-  tamis plan --fpr 1%                        unknown number of keys
-  tamis plan --keys 1M --needs remove,count")]
-pub(crate) struct Plan {
-    /// Number of keys
-    #[arg(long, value_name = "N", value_parser = parse::keys, allow_negative_numbers = true)]
-    pub(crate) keys: Option<u64>,
-    /// False positive rate: the share of non-members that the filter accepts
-    #[arg(long, value_name = "P", value_parser = parse::rate, allow_negative_numbers = true)]
-    pub(crate) fpr: Option<f64>,
-    /// Size of the filter in bytes
-    #[arg(long, value_name = "N", value_parser = number::size)]
-    pub(crate) bytes: Option<u64>,
-    /// Capabilities that the filter must have, separated by commas
-    #[arg(long, value_name = "NEEDS", value_delimiter = ',', value_parser = parse::need())]
-    pub(crate) needs: Vec<Capability>,
-    /// Each key is inserted once, so kinds that hold only a few copies of a key are as good as others
-    #[arg(long)]
-    pub(crate) distinct: bool,
     /// Print one JSON object per kind
     #[arg(long)]
     pub(crate) json: bool,

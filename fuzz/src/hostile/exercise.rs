@@ -89,6 +89,15 @@ fn query(filter: &Keyed<AnyFilter>, keys: &[KeyHash], sound: bool) {
         any.value_bits().expect("a map");
         assert!(keys.iter().zip(&values).all(|(key, value)| any.get(*key).ok() == Some(*value)));
     }
+    for pair in keys.windows(2) {
+        let within = any.contains_range(pair[0].hi, pair[1].hi);
+        assert_eq!(within.is_ok(), kind.can(Capability::Range));
+        let length = pair[0].lo >> (pair[1].lo % 64);
+        let near = any.contains_range(pair[0].hi, pair[0].hi.wrapping_add(length));
+        // A verified filter never denies a range with a key that it contains.
+        let found = near.is_err() || near.is_ok_and(|found| found) || !any.contains(pair[0]);
+        assert!(!sound || found, "{kind} denies a range");
+    }
     assert_eq!(any.window().is_ok(), kind.can(Capability::Window));
     assert_eq!(any.due().is_ok(), kind.can(Capability::Adapt));
     match any.list() {

@@ -24,6 +24,7 @@ pub(crate) mod parquet;
 pub(crate) mod patch;
 pub(crate) mod plan;
 pub(crate) mod query;
+mod ranges;
 pub(crate) mod remove;
 pub(crate) mod resize;
 pub(crate) mod sat;

@@ -6,6 +6,7 @@ mod duplicates;
 mod foreign;
 mod manners;
 mod passages;
+mod ranges;
 mod sandbox;
 mod sat;
 mod sizes;

@@ -135,6 +135,7 @@ fn json_has_the_documented_fields() {
     sandbox.ok(&format!("build keys --filter bloom --seed {SEED} --keys 50 -q -o bloom"));
     sandbox.ok("build keys --filter quotient --fpr 0.1% -q -o quotient");
     sandbox.ok("build --values values -q -o map");
+    sandbox.ok("build keys --range-length 10 -q -o ranges");
     let mut seen = std::collections::BTreeSet::new();
     for line in [
         "build keys -o x --json",
@@ -142,6 +143,7 @@ fn json_has_the_documented_fields() {
         "query --json f keys",
         "query --json -v f more",
         "query --json -c f keys",
+        "query --json ranges --range 0..z",
         "query --json -v x.parquet --column name names",
         "count --json f keys",
         "get --json map names",
@@ -161,6 +163,7 @@ fn json_has_the_documented_fields() {
         "info --json tiny",
         "info --json bloom",
         "info --json map",
+        "info --json ranges",
         "info --json x.parquet",
         "verify --json f broken",
         "filters --json",
