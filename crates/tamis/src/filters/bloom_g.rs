@@ -227,6 +227,9 @@ impl BloomGShape {
                 Some(factor * chance * weights[from])
             };
             let next = terms[1..].iter().filter_map(follows).sum::<f64>() / (j as f64 * base);
+            // If nearly every key hits the word, the terms cancel in the tail, and rounding can leave less
+            // than nothing.
+            let next = next.max(0.0);
             weights.push(next);
             peak = peak.max(next);
             if peak > 1e200 {
@@ -624,6 +627,25 @@ mod tests {
             let shape = BloomGShape::new(1_000_000 * bits / 64, 64, groups, probes, 1_000_000);
             let rate = shape.unwrap().rate(1_000_000);
             assert!((rate / fpr - 1.0).abs() < 0.005, "{bits} bits, g = {groups}: {rate}");
+        }
+    }
+
+    /// Also of shapes that no planner makes: few words, of which a key takes most.
+    #[test]
+    fn rates_of_all_shapes_are_probabilities() {
+        for places in 1..=9 {
+            for groups in 1..=8 {
+                for probes in groups..=24 {
+                    let Ok(shape) = BloomGShape::new(places, 64, groups, probes, 1) else { continue };
+                    for keys in [1, 2, 3, 5, 9, 20, 60, 200] {
+                        let (_, weights) = shape.balls(keys);
+                        let sound = weights.iter().all(|weight| (0.0..=1.0).contains(weight));
+                        assert!(sound, "{shape:?} with {keys} keys: {weights:?}");
+                        let rate = shape.rate(keys);
+                        assert!((0.0..=1.0).contains(&rate), "{shape:?} with {keys} keys: {rate}");
+                    }
+                }
+            }
         }
     }
 
