@@ -12,8 +12,10 @@ const SWITCHES = [
     ["known", "All keys are known in advance"], ["remove", "Remove keys", "remove"], ["count", "Count copies", "count"],
     ["merge", "Merge filters", "merge"], ["unknown", "The number of keys is unknown", "grow"],
     ["window", "Forget old keys (window)", "window"], ["values", "Give keys values", "map"],
-    ["adversary", "An adversary chooses the queries", "adapt"], ["ranges", "Ask for ranges", "range"],
+    ["adversary", "An adversary chooses the queries", "adapt"], ["ranges", "Ask for ranges of integers", "range"],
 ];
+/** The longest range, unless it is given. */
+const DEFAULT_RANGE = "100";
 const FIELDS = ["n", "p", "m"];
 const EXPLAIN = {
     "only choice": "the only kind that qualifies", "lowest rate": "the fewest false positives in that memory",
@@ -33,6 +35,8 @@ export function start() {
         $("needs").append(element("label", {}, box, label));
     }
     for (const field of FIELDS) $(field).addEventListener("input", () => edited(field));
+    $("r").placeholder = DEFAULT_RANGE;
+    $("r").addEventListener("input", changed);
     $("goal").addEventListener("submit", (event) => event.preventDefault());
     for (const [id, name] of LANGUAGES) {
         const tab = element("button", { type: "button", role: "tab", id: `lang-${id}`, "aria-controls": "snippet-panel" }, name);
@@ -63,6 +67,7 @@ export function load() {
     }
     const needs = state.get("needs").split(",");
     for (const [name] of SWITCHES) $(`need-${name}`).checked = needs.includes(name);
+    $("r").value = state.get("r");
     chooseLanguage(language());
     update();
 }
@@ -85,9 +90,14 @@ function changed() {
     for (const field of FIELDS) state.set(field, $(field).value.trim());
     const memory = $("m").value.trim();
     if (/^[0-9.e+]+$/i.test(memory)) state.set("m", `${memory}B`);
+    state.set("r", $("need-ranges").checked ? $("r").value.trim() : "");
     state.set("needs", SWITCHES.map(([name]) => name).filter((name) => $(`need-${name}`).checked).join(","));
     clearTimeout(timer);
     timer = setTimeout(update, 120);
+}
+
+function rangeLength() {
+    return parseCount($("r").value || DEFAULT_RANGE, "The longest range");
 }
 
 function goal() {
@@ -98,21 +108,22 @@ function goal() {
     if (wanted("p")) found.fpr = parseRate($("p").value);
     if (wanted("m") && !on("unknown")) found.bytes = parseSize($("m").value);
     if (on("unknown")) found.fpr ??= 0.01;
-    if (on("ranges")) throw new Error("No kind of this version answers queries for ranges of keys.");
+    if (on("ranges")) found.rangeLength = rangeLength();
     const needs = SWITCHES.filter(([name, , capability]) => capability && on(name)).map(([, , capability]) => capability);
-    if (!on("known") && !on("window") && !on("values")) needs.push("insert");
+    if (!on("known") && !on("window") && !on("values") && !on("ranges")) needs.push("insert");
     found.needs = needs.filter((need) => need !== "grow" || found.keys !== undefined);
     return found;
 }
 
 async function update() {
     const current = ++round;
+    $("range-field").hidden = !$("need-ranges").checked;
     try {
         const wanted = goal();
         const found = await call("plan", wanted);
         if (current !== round) return;
         const k = Number.parseInt(state.get("k"), 10);
-        const { needs: _, ...plain } = wanted;
+        const { needs: _, rangeLength: __, ...plain } = wanted;
         const custom = k > 0 ? await call("plan", { ...plain, kind: "bloom", settings: { k } }).catch(() => []) : [];
         if (current !== round) return;
         ranked = found;
@@ -122,7 +133,7 @@ async function update() {
         showRanking(kind);
         showAnswer(wanted, custom[0], k);
         showSnippet();
-        await showPlot(current);
+        await showPlot(current, wanted.rangeLength);
     } catch (error) {
         if (current !== round) return;
         ranked = [];
@@ -192,11 +203,16 @@ function showAnswer(wanted, custom, k) {
     $("answer").hidden = false;
 }
 
-async function showPlot(current) {
+function answersRanges({ capabilities }) {
+    return capabilities.includes("range");
+}
+
+async function showPlot(current, length) {
     const keys = Math.min(ranked[0].keys, 1e12);
     const kinds = [...new Set([...ranked.slice(0, 5).map((advice) => advice.kind), "bloom"])];
     const rates = Array.from({ length: 21 }, (_, i) => 2 ** -(1 + i));
-    const curves = await call("curves", { kinds, keys, rates });
+    const settings = Object.fromEntries(ranked.filter(answersRanges).map(({ kind }) => [kind, { range_length: length ?? 1 }]));
+    const curves = await call("curves", { kinds, keys, rates, settings });
     if (current !== round) return;
     $("plot").replaceChildren(plot(kinds, rates, curves, ranked[0].fpr), element("figcaption", { class: "hint" },
         `For ${showCount(keys)} keys. The dashed line is the lower bound log2(1/rate).`));
@@ -220,7 +236,8 @@ function chooseLanguage(id) {
 function showSnippet() {
     if (ranked.length === 0) return;
     const advice = ranked.find(({ kind }) => kind === state.get("kind")) ?? ranked[0];
-    $("snippet").textContent = snippet(language(), { ...advice, secure: $("need-adversary").checked });
+    const length = $("need-ranges").checked ? rangeLength() : 1;
+    $("snippet").textContent = snippet(language(), { ...advice, secure: $("need-adversary").checked, rangeLength: length });
 }
 
 async function copy() {

@@ -12,14 +12,14 @@ const rate = (fpr) => String(Number(fpr.toPrecision(6)));
 export const LANGUAGES = [["rust", "Rust"], ["python", "Python"], ["js", "JavaScript"], ["cli", "Command line"]];
 
 /** Returns a program that makes and queries a filter. */
-export function snippet(language, { kind, keys, fpr, capabilities, secure }) {
+export function snippet(language, { kind, keys, fpr, capabilities, secure, rangeLength }) {
     const can = (capability) => capabilities.includes(capability);
-    const form = can("window") ? "window" : can("map") ? "map" : can("static") ? "static" : "insert";
-    return MAKERS[language]({ kind, type: typeOf(kind), keys, fpr: rate(fpr), form, secure, can });
+    const form = ["window", "map", "range", "static"].find(can) ?? "insert";
+    return MAKERS[language]({ kind, type: typeOf(kind), keys, fpr: rate(fpr), form, secure, can, rangeLength });
 }
 
 const MAKERS = {
-    rust({ type, keys, fpr, form, secure, can }) {
+    rust({ type, keys, fpr, form, secure, can, rangeLength }) {
         const builder = `Keyed::<${type}>::builder()`;
         const hash = secure ? ".secure()" : "";
         const head = `use tamis::{${["Keyed", type].sort().join(", ")}};\n\n`;
@@ -31,6 +31,10 @@ filter.save("fruit.tamis")?;`;
             case "map":
                 return `${head}let stock = ${builder}.fpr(${fpr})${hash}.build_map([("apple", 3), ("pear", 70)])?;
 assert_eq!(stock.get("pear"), Some(70));`;
+            case "range":
+                return `${head}let times = ${builder}.fpr(${fpr}).set("range_length", ${rangeLength}).build([1000u64, 5000])?;
+assert!(times.contains_range(950u64..=1050)?);
+times.save("times.tamis")?;`;
             case "window":
                 return `${head}let mut recent = ${builder}.capacity(${grouped(keys)}).fpr(${fpr})${hash}.empty()?;
 let seen_before = recent.push("apple")?;`;
@@ -48,7 +52,7 @@ filter.save("fruit.tamis")?;`;
         }
     },
 
-    python({ kind, keys, fpr, form, secure, can }) {
+    python({ kind, keys, fpr, form, secure, can, rangeLength }) {
         const hash = secure ? `, hash="secure"` : "";
         switch (form) {
             case "static":
@@ -62,6 +66,12 @@ fruit.save("fruit.tamis")`;
 
 stock = tamis.Map({"apple": 3, "pear": 70}, ${fpr}${hash})
 assert stock["pear"] == 70`;
+            case "range":
+                return `import tamis
+
+times = tamis.build([1000, 5000], ${fpr}, kind="${kind}", settings={"range_length": ${rangeLength}})
+assert times.contains_range(950, 1050)
+times.save("times.tamis")`;
             case "window":
                 return `import tamis
 
@@ -80,7 +90,7 @@ fruit.save("fruit.tamis")`;
         }
     },
 
-    js({ kind, keys, fpr, form, secure, can }) {
+    js({ kind, keys, fpr, form, secure, can, rangeLength }) {
         const hash = secure ? `, hash: "secure"` : "";
         const head = `import { Filter } from "tamis";\n\n`;
         switch (form) {
@@ -91,6 +101,10 @@ const bytes = fruit.toBytes(); // a .tamis file`;
             case "map":
                 return `${head}const stock = Filter.buildMap("${kind}", ["apple", "pear"], [3, 70], { fpr: ${fpr}${hash} });
 stock.get("pear"); // 70n`;
+            case "range":
+                return `${head}const times = Filter.build("${kind}", [1000, 5000], { fpr: ${fpr}, settings: { range_length: ${rangeLength} } });
+times.containsRange(950, 1050); // true
+const bytes = times.toBytes(); // a .tamis file`;
             case "window":
                 return `${head}const recent = new Filter("${kind}", { capacity: ${grouped(keys)}, fpr: ${fpr}${hash} });
 const seenBefore = recent.push("apple");`;
@@ -105,9 +119,12 @@ const bytes = fruit.toBytes(); // a .tamis file`;
         }
     },
 
-    cli({ kind, keys, fpr, form, secure }) {
+    cli({ kind, keys, fpr, form, secure, rangeLength }) {
         const hash = secure ? " --hash secure" : "";
         if (form === "window") return `tamis uniq --window ${keys} --fpr ${fpr} stream.txt`;
+        if (form === "range") {
+            return `tamis build numbers.txt --range-length ${rangeLength} --fpr ${fpr} -o numbers.tamis\ntamis query numbers.tamis --range 950..1050`;
+        }
         const capacity = form === "static" || form === "map" ? "" : ` --keys ${keys}`;
         const values = form === "map" ? " --values" : "";
         const build = `tamis build keys.txt --filter ${kind}${capacity} --fpr ${fpr}${hash}${values} -o keys.tamis`;

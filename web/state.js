@@ -1,9 +1,9 @@
 // All state of the page is in its address: parameters and the part after #.
 //
 // n, p, m and k are those of hur.st/bloomfilter: keys, rate, memory (a number without a unit counts bits), and the
-// bits per key of a Bloom filter. `needs` lists switches, `kind` is the selected kind.
+// bits per key of a Bloom filter. `needs` lists switches, `r` is the longest range, `kind` is the selected kind.
 
-const NAMES = ["n", "p", "m", "k", "needs", "kind", "lang", "try", "rate", "inside", "open"];
+const NAMES = ["n", "p", "m", "k", "needs", "r", "kind", "lang", "try", "rate", "inside", "open"];
 const state = new Map();
 const listeners = new Set();
 let timer;

@@ -16,12 +16,12 @@ function split(text, what) {
 }
 
 /** Reads a number of keys. */
-export function parseCount(text) {
-    const [number, unit] = split(text, "The number of keys");
+export function parseCount(text, what = "The number of keys") {
+    const [number, unit] = split(text, what);
     const scale = COUNTS[unit];
-    if (scale === undefined) throw new Error(`The number of keys has an unknown unit: ${unit}`);
+    if (scale === undefined) throw new Error(`${what} has an unknown unit: ${unit}`);
     const keys = Math.round(number * scale);
-    if (keys < 1) throw new Error("The number of keys must be at least 1.");
+    if (keys < 1) throw new Error(`${what} must be at least 1.`);
     return keys;
 }
 

@@ -38,10 +38,10 @@ const functions = {
     plan: (goal) => plan(goal),
 
     /** Returns the bits per key of kinds at rates; null where a kind cannot reach the rate. */
-    curves({ kinds, keys, rates }) {
+    curves({ kinds, keys, rates, settings }) {
         return kinds.map((kind) => rates.map((fpr) => {
             try {
-                return plan({ kind, keys, fpr })[0].bitsPerKey;
+                return plan({ kind, keys, fpr, settings: settings[kind] })[0].bitsPerKey;
             } catch {
                 return null;
             }

@@ -127,9 +127,14 @@ def bench_memory(server, keys):
         "`TAMIS.ADD` (`growing`)": "TAMIS.MADD",
         "`BF.ADD`": "BF.MADD",
         "`CF.ADD`": "CF.INSERT",
+        "`CF.RESERVE` with the capacity": "CF.INSERT",
+        "`CF.RESERVE` with the capacity, `EXPANSION 0`": "CF.INSERT",
         "`SADD`": "SADD",
     }.items():
         client.delete("m")
+        if "RESERVE" in name:
+            options = ["EXPANSION", 0] if "EXPANSION" in name else []
+            client.execute_command("CF.RESERVE", "m", keys, *options)
         items = ["ITEMS"] if command == "CF.INSERT" else []
         for start in range(0, keys, 1000):
             client.execute_command(command, "m", *items, *(item(n) for n in range(start, start + 1000)))
@@ -141,6 +146,10 @@ def bench_memory(server, keys):
         print(f"| {name} | {bytes_per_key:.2f} | {bytes_per_key * 8:.1f} | {false} |")
     bits = redisbloom_bits(keys)
     print(f"| RedisBloom's `BF.ADD`, by its formula | {bits / 8:.2f} | {bits:.1f} | below 1 % |")
+    for capacity in [keys, keys * 21 // 20]:
+        bits, rate = redisbloom_cuckoo(keys, capacity)
+        name = f"RedisBloom's `CF.RESERVE` of {capacity}, by its formula"
+        print(f"| {name} | {bits / 8:.2f} | {bits:.1f} | {rate:.2%} |")
 
 
 def redisbloom_bits(keys, capacity=100, error=0.01, expansion=2):
@@ -153,6 +162,12 @@ def redisbloom_bits(keys, capacity=100, error=0.01, expansion=2):
     return bits / keys
 
 
+def redisbloom_cuckoo(keys, capacity, bucket=2):
+    """Returns the bits per key and the rate of RedisBloom's CF: fingerprints of 8 bits, 2^n buckets."""
+    slots = bucket * 2 ** math.ceil(math.log2(capacity / bucket))
+    return 8 * slots / keys, 1 - (1 - 1 / 255) ** (2 * bucket * keys / slots)
+
+
 def bench_save(server, mebibytes):
     client = server.client
     client.flushall()
@@ -160,46 +175,57 @@ def bench_save(server, mebibytes):
     for number in range(filters):
         keys = mebibytes * (1 << 23) // filters * 100 // 959
         client.execute_command("TAMIS.RESERVE", f"f{number}", "bloom", keys, 0.01)
-        # Random bits, as a full filter has.
-        for _ in range(20):
-            client.execute_command("TAMIS.MADD", f"f{number}", *range(number * 1000, number * 1000 + 1000))
+        # Enough to touch every page.
+        for start in range(0, 100_000, 1000):
+            client.execute_command("TAMIS.MADD", f"f{number}", *range(start, start + 1000))
     used, peak = client.info("memory")["used_memory"], server.resident()
     client.config_set("rdbcompression", "no")
     start = time.time()
-    client.save()
+    client.bgsave()
+    while client.info("persistence")["rdb_bgsave_in_progress"]:
+        time.sleep(0.02)
     saved = time.time() - start
-    growth = server.resident() - peak
-    server.stop()
+    # What the child has written to, and what the server has grown by.
+    copied, growth = client.info("persistence")["rdb_last_cow_size"], server.resident() - peak
+    server.process.kill()
+    server.process.wait()
     start = time.time()
     server.start()
     loaded, cpu = time.time() - start, server.cpu()
-    print("\n| filters | SAVE | peak resident growth | load | load, of CPU time |")
-    print("| --- | --- | --- | --- | --- |")
+    print("\n| filters | BGSAVE | memory written by the child | growth of the server | load | load, of CPU time |")
+    print("| --- | --- | --- | --- | --- | --- |")
     rates = [f"{used / seconds / 1e6:.0f} MB/s" for seconds in [saved, loaded, cpu]]
-    growth = f"{growth / 2**20:.0f} MiB"
-    print(f"| {used / 2**20:.0f} MiB | {rates[0]} | {growth} | {rates[1]} | {rates[2]} |")
+    sizes = [f"{size / 2**20:.0f} MiB" for size in [used, copied, growth]]
+    print(f"| {sizes[0]} | {rates[0]} | {sizes[1]} | {sizes[2]} | {rates[1]} | {rates[2]} |")
 
 
 def bench_growth(server, keys):
     """Adds and asks one item at a time while a filter grows. The server measures the time in commands."""
     client = server.client
-    print("\n| `growing` at | command | p50 us | p99 us | p99.9 us |")
-    print("| --- | --- | --- | --- | --- |")
+    commands = ["TAMIS.ADD", "TAMIS.EXISTS"]
+    bounds = [1 << shift for shift in range(11)]
+    print("\nCommands that took at most so many us, of 20000:\n")
+    print(f"| `growing` at | command | {' | '.join(map(str, bounds))} | longest |")
+    print("| --- | --- |" + " --- |" * (len(bounds) + 1))
     client.flushall()
+    client.config_set("latency-tracking-info-percentiles", "100")
     at = 0
     for until in [keys // 100, keys // 10, keys]:
-        while at < until - 2000:
+        while at < until - 20_000:
             client.execute_command("TAMIS.MADD", "g", *(item(n) for n in range(at, at + 1000)))
             at += 1000
         client.execute_command("CONFIG", "RESETSTAT")
-        for number in range(at, at + 2000):
+        for number in range(at, at + 20_000):
             client.execute_command("TAMIS.ADD", "g", item(number))
             client.execute_command("TAMIS.EXISTS", "g", item(number))
-        at += 2000
-        stats = client.info("latencystats")
-        for command in ["TAMIS.ADD", "TAMIS.EXISTS"]:
-            spread = stats[f"latency_percentiles_usec_{command}"]
-            print(f"| {until} keys | `{command}` | {' | '.join(f'{us:.0f}' for us in spread.values())} |")
+        at += 20_000
+        longest = client.info("latencystats")
+        for command in commands:
+            [_, histogram] = client.execute_command("LATENCY", "HISTOGRAM", command)
+            counts = dict(zip(*[iter(histogram[3])] * 2))
+            row = [max((n for us, n in counts.items() if us <= bound), default=0) for bound in bounds]
+            most = longest[f"latency_percentiles_usec_{command}"]["p100"]
+            print(f"| {until} keys | `{command}` | {' | '.join(map(str, row))} | {most:.0f} us |")
 
 
 def main():
@@ -207,13 +233,15 @@ def main():
     parser.add_argument("--keys", type=int, default=1_000_000)
     parser.add_argument("--mebibytes", type=int, default=1024)
     parser.add_argument("--server", default=shutil.which("redis-server"))
+    parser.add_argument("--only", choices=["queries", "memory", "save", "growth"])
     arguments = parser.parse_args()
     server = Server(arguments.server)
+    sizes = {"queries": arguments.keys, "memory": arguments.keys}
+    sizes |= {"save": arguments.mebibytes, "growth": arguments.keys}
     try:
-        bench_queries(server, arguments.keys)
-        bench_memory(server, arguments.keys)
-        bench_save(server, arguments.mebibytes)
-        bench_growth(server, arguments.keys)
+        for name, size in sizes.items():
+            if arguments.only in (None, name):
+                globals()[f"bench_{name}"](server, size)
     finally:
         server.stop()
         shutil.rmtree(server.folder, ignore_errors=True)

@@ -2,7 +2,9 @@
 //!
 //! `cargo run --release -p tamis-lab --bin static -- [--most 1e8]` measures the kinds of tamis up
 //! to that number of keys. `-- --queries 1e7` measures only queries and `-- --building 1e9` only
-//! builds. `-- --peers FILE` draws the output of `cargo xtask peers --json`.
+//! builds. `-- --ranges 1e5` measures `grafite`. `-- --peers FILE` draws the output of `cargo xtask peers --json`.
+
+mod ranges;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -39,9 +41,12 @@ fn main() -> Result<()> {
         ["--most", most] => all(count(most)?),
         ["--queries", most] => queries(count(most)?),
         ["--building", most] => building(count(most)?),
+        ["--ranges", keys] => ranges::ranges(count(keys)?),
         ["--peers", file] => peers(Path::new(file)),
         ["--alone", name, keys] => alone(name, count(keys)?),
-        _ => bail!("static [--most KEYS | --queries KEYS | --building KEYS | --peers FILE]"),
+        _ => bail!(
+            "static [--most KEYS | --queries KEYS | --building KEYS | --ranges KEYS | --peers FILE]"
+        ),
     }
 }
 
@@ -52,6 +57,7 @@ fn count(text: &str) -> Result<u64> {
 
 fn all(most: u64) -> Result<()> {
     queries(most)?;
+    ranges::ranges(100_000.min(most))?;
     building(most)
 }
 

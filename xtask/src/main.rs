@@ -24,6 +24,7 @@ cargo xtask TASK
   test [PART]    everything that must hold before a change lands; one closing line. Parts run alone:
                  style, docs, no-std, rust, examples, speed, python, spark, redis, web
   soak           the same checks with the large counts: hours
+  redis asan     tests damaged payloads on a Redis module with the address sanitizer
   fuzz [SECONDS] every fuzz target, so long each (60)
   mutants [WORD]… plants known faults, or those that a word occurs in, and checks that the tests notice them
   peers [FLAGS]  our filters beside other crates', in one process; flags as `tamis bench`
@@ -62,6 +63,10 @@ fn main() -> Result<()> {
     match chore {
         "test" => test(rest),
         "soak" => soak(),
+        "redis" => match rest {
+            [what] if what == "asan" => redis::asan(),
+            _ => bail!("only `cargo xtask redis asan` exists"),
+        },
         "fuzz" => fuzz(rest.first().map_or(Ok(60), |seconds| seconds.parse())?),
         "peers" => peers::peers(rest),
         "lab" => LAB.into_iter().try_for_each(|program| {
@@ -204,7 +209,8 @@ fn soak() -> Result<()> {
     let mut command = Command::new("cargo");
     command.args(["test", "--locked", "--package", "tamis-conformance", "--package", "tamis-fuzz"]);
     command.args(["--package", "tamis-dictionary"]);
-    tests(command.args(["--no-fail-fast", "--", "--nocapture"]).env("TAMIS_SOAK", "1"))?.close()
+    tests(command.args(["--no-fail-fast", "--", "--nocapture"]).env("TAMIS_SOAK", "1"))?.close()?;
+    redis::soak()
 }
 
 fn fuzz(seconds: u64) -> Result<()> {

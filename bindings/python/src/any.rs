@@ -98,6 +98,34 @@ impl PyAnyFilter {
         })
     }
 
+    /// Returns whether a key from `first` to `last`, both included, may be a member. Only kinds with the
+    /// capability `range` can.
+    ///
+    /// >>> import tamis
+    /// >>> times = tamis.build([1000, 5000], 1e-6, kind="grafite", settings={"range_length": 100})
+    /// >>> times.contains_range(950, 1050), times.contains_range(2000, 2099)
+    /// (True, False)
+    fn contains_range(
+        &self,
+        py: Python<'_>,
+        first: &Bound<'_, PyAny>,
+        last: &Bound<'_, PyAny>,
+    ) -> PyResult<bool> {
+        let hasher = &self.handle.hasher;
+        let reversed = first.gt(last)?;
+        let [first, last] = [hash_key(hasher, first)?, hash_key(hasher, last)?];
+        let within = self.handle.query(py, |keyed| {
+            keyed.filter().as_range()?;
+            keyed.kind().check_hash(hasher.id())?;
+            keyed.check_key_form(first.form)?;
+            if reversed {
+                return Err(tamis::Error::ReversedRange);
+            }
+            keyed.filter().contains_range(first.hash.hi, last.hash.hi)
+        });
+        within?.map_err(raise)
+    }
+
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
         let len = self.read(py, Keyed::len)?;
         Ok(usize::try_from(len).unwrap_or(usize::MAX))
@@ -158,10 +186,10 @@ impl PyAnyFilter {
     /// format. The hash function of a filter cannot be changed, so other filters have no such bytes.
     ///
     /// >>> import tamis
-    /// >>> fruit = tamis.build(["apple", "pear"], format="spark_v2")
+    /// >>> fruit = tamis.build(["apple", "pear"], capacity=1000, format="spark_v2")
     /// >>> fruit.add("plum")
     /// >>> len(fruit.export("spark_v2"))
-    /// 24
+    /// 1216
     fn export<'py>(&self, py: Python<'py>, format: &str) -> PyResult<Bound<'py, PyBytes>> {
         foreign::export(py, self, format)
     }

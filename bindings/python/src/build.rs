@@ -245,7 +245,7 @@ fn best_kind(sizing: &Sizing, keys: u64, mut needs: Vec<Capability>) -> Result<K
 #[pyfunction]
 #[pyo3(signature = (
     keys, fpr = None, *, kind = None, needs = None, capacity = None, nbytes = None, bits_per_key = None,
-    deny = None, format = None, hash = "fast", seed = None, settings = None, threads = None, max_memory = None,
+    deny = None, format = None, hash = None, seed = None, settings = None, threads = None, max_memory = None,
     scratch = None, time_limit = None, progress = None
 ))]
 #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
@@ -260,7 +260,7 @@ pub(crate) fn build(
     bits_per_key: Option<f64>,
     deny: Option<&Bound<'_, PyAny>>,
     format: Option<&str>,
-    hash: &str,
+    hash: Option<&str>,
     seed: Option<u128>,
     settings: Option<&Bound<'_, PyDict>>,
     threads: Option<usize>,
@@ -278,7 +278,7 @@ pub(crate) fn build(
             ("nbytes", nbytes.is_some()),
             ("bits_per_key", bits_per_key.is_some()),
             ("deny", deny.is_some()),
-            ("hash", hash != "fast"),
+            ("hash", hash.is_some()),
             ("seed", seed.is_some()),
             ("settings", settings.is_some()),
         ];
@@ -291,6 +291,10 @@ pub(crate) fn build(
     }
     let sizing = options::sizing(capacity, fpr, nbytes, bits_per_key, settings)?;
     let needs = options::capabilities(needs)?;
+    let kind = kind.map(options::kind).transpose()?;
+    let ranges = needs.contains(&Capability::Range)
+        || kind.is_some_and(|kind| kind.can(Capability::Range));
+    let hash = hash.unwrap_or(if ranges { "ordered" } else { "fast" });
     let hasher = options::hasher(hash, seed)?;
     let keys = column::take(&hasher, keys)?;
     let count = match &keys {
@@ -301,7 +305,7 @@ pub(crate) fn build(
     let count = if count == 0 { plan::GROWN_KEYS } else { count as u64 };
     let denied = deny.map(|keys| column::take_all(&hasher, keys)).transpose()?;
     let kind = match (kind, &denied) {
-        (Some(name), _) => options::kind(name)?,
+        (Some(kind), _) => kind,
         (None, Some(_)) => Kind::Guarded,
         (None, None) => best_kind(&sizing, count, needs).map_err(raise)?,
     };

@@ -35,6 +35,22 @@ def test_static_kinds_count_their_keys():
         words.add("plum")
 
 
+def test_ranges():
+    times = tamis.build([-50, 7, 9000, 2**64 - 1], 1e-6, kind="grafite", settings={"range_length": 100})
+    assert "range" in times.capabilities and times.hash == "ordered"
+    assert times.contains_range(-60, 0) and times.contains_range(9000, 9000)
+    assert times.contains_range(2**64 - 5, 2**64 - 1)
+    assert not times.contains_range(8, 100)
+    with pytest.raises(tamis.InvalidInputError, match="begins after its end"):
+        times.contains_range(8, 7)
+    with pytest.raises(tamis.UnsupportedError, match="does not support range"):
+        tamis.build([1, 2]).contains_range(1, 2)
+    with pytest.raises(tamis.InvalidInputError, match="needs the hash"):
+        tamis.build([1, 2], kind="grafite", hash="fast")
+    with pytest.raises(tamis.InvalidInputError, match="needs hashes without order"):
+        tamis.build([1, 2], kind="ribbon", hash="ordered")
+
+
 def test_needs():
     assert "remove" in tamis.build(range(100), needs=["remove"]).capabilities
 

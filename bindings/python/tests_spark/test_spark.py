@@ -151,11 +151,31 @@ def test_a_killed_executor(spark):
     assert tamis.spark.build(slow, "id", kind=kind, capacity=ROWS, seed=3) == ours
 
 
-def test_example_of_the_documentation(spark, tmp_path):
+def test_examples_of_the_documentation(spark, tmp_path):
     page = pathlib.Path(__file__).parents[3] / "docs" / "python.md"
-    [block] = re.findall(r"^```python,spark\n(.*?)^```", page.read_text("utf-8"), re.M | re.S)
+    blocks = re.findall(r"^```python,spark\n(.*?)^```", page.read_text("utf-8"), re.M | re.S)
     joined = str(tmp_path / "joined")
     ids = spark.range(1000)
-    scope = {"customers": ids.where("id % 10 = 0"), "orders": ids.withColumn("customer", F.col("id"))}
-    exec(compile(block.replace('"joined"', repr(joined)), str(page), "exec"), scope)
+    orders = ids.withColumn("customer", F.col("id"))
+    scope = {"spark": spark, "tamis": tamis, "customers": ids.where("id % 10 = 0"), "orders": orders}
+    for block in blocks:
+        exec(compile(block.replace('"joined"', repr(joined)), str(page), "exec"), scope)
     assert sorted(row.id for row in spark.read.parquet(joined).collect()) == list(range(0, 1000, 10))
+    assert scope["customers"].contains(range(1000)).all()
+
+
+def test_filters_of_spark_come_and_go(spark):
+    """Spark's own `BloomFilter` is read here, and Spark reads what `export` returns."""
+    numbers = spark.range(ROWS)
+    stream = spark._jvm.java.io.ByteArrayOutputStream()
+    numbers._jdf.stat().bloomFilter("id", ROWS, 0.01).writeTo(stream)
+    data = bytes(stream.toByteArray())
+    theirs = tamis.import_filter(data)
+    assert theirs.hash == "spark_murmur3" and theirs.contains(range(ROWS)).all()
+    assert theirs.export("spark_v2" if data[3] == 2 else "spark_v1") == data
+
+    ours = tamis.build([f"key-{key}" for key in range(1000)], 0.01, format="spark_v2")
+    stream = spark._jvm.java.io.ByteArrayInputStream(ours.export("spark_v2"))
+    read = spark._jvm.org.apache.spark.util.sketch.BloomFilter.readFrom(stream)
+    assert all(read.mightContainString(f"key-{key}") for key in range(1000))
+    assert sum(read.mightContainString(f"other-{key}") for key in range(1000)) < 60

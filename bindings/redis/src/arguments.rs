@@ -66,16 +66,21 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Plans a filter of keys that are bytes, with a random seed and the secure hash.
+    /// Plans a filter of keys that are bytes, with a random seed and the secure hash, or the ordered one
+    /// for a kind that answers ranges.
     pub(crate) fn new(kind: Kind, capacity: Option<u64>, fpr: f64) -> Result<Self, Failure> {
         let mut sizing = Sizing::fpr(fpr);
         if let Some(capacity) = capacity {
             sizing = sizing.capacity(capacity);
         }
+        let hash = match kind.default_hash() {
+            HashId::Fast => HashId::Secure,
+            hash => hash,
+        };
         Ok(Self {
             kind,
             sizing,
-            hasher: KeyHasher::random(HashId::Secure)?,
+            hasher: KeyHasher::random(hash)?,
             key_forms: KeyForms::BYTES,
             capacity,
             fpr,
@@ -96,7 +101,7 @@ impl Plan {
         Self::new(kind, None, fpr)?.with_options(words)
     }
 
-    /// Reads `[HASH name] [SEED hex] [INTEGERS] [SET name value]…`.
+    /// Reads `[HASH name] [SEED hex] [INTEGERS] [WINDOW milliseconds] [SET name value]…`.
     pub(crate) fn with_options(mut self, mut words: Words<'_>) -> Result<Self, Failure> {
         let (mut hash, mut seed) = (self.hasher.id(), self.hasher.seed());
         while let Some(word) = words.next() {
@@ -104,6 +109,10 @@ impl Plan {
                 b"HASH" => hash = words.text()?.parse().map_err(Error::from)?,
                 b"SEED" => seed = parse_seed(&words.text()?)?,
                 b"INTEGERS" => self.key_forms = KeyForms::INTEGERS,
+                b"WINDOW" => {
+                    let milliseconds: u64 = words.number("the duration of the window")?;
+                    self.set("ticks", &milliseconds.to_string());
+                }
                 b"SET" => {
                     let name = words.text()?;
                     self.set(&name, &words.text()?);

@@ -3,6 +3,7 @@
 use tamis::{AnyFilter, Kind, SettingValue};
 
 use crate::arguments::{Plan, Words, bytes, number};
+use crate::background::Reply;
 use crate::failure::Failure;
 use crate::server::{Argument, Context};
 use crate::tamis::{Add, Added, add_items, create, dump_chunk, load_chunk, reply_added};
@@ -284,7 +285,5 @@ pub(crate) fn loadchunk(context: &Context, arguments: &[Argument]) -> Done {
     let end = iterator.checked_sub(1);
     let offset = end.and_then(|end| end.checked_sub(data.bytes().len() as u64));
     let offset = offset.ok_or(Failure::text("received bad data"))?;
-    load_chunk(context, name, offset, data.bytes())?;
-    context.reply_ok();
-    Ok(())
+    load_chunk(context, name, offset, data.bytes(), |_| Reply::Ok)
 }

@@ -4,13 +4,13 @@
 //! append-only file get the bytes of the finished filter.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use redis_module::{RedisError, RedisValue, ThreadSafeContext};
+use redis_module::RedisValue;
 use tamis::Capability;
 use tamis::plan::FIRST_KEYS;
 
 use crate::arguments::{Plan, bytes, number};
+use crate::background::{self, Reply, Server};
 use crate::failure::Failure;
 use crate::limits;
 use crate::server::{Argument, Context};
@@ -19,13 +19,6 @@ use crate::value::{Entry, Staged, Value, build};
 
 /// Keys that are read from another key while the server waits.
 const BATCH: usize = 1000;
-
-static RUNNING: AtomicU64 = AtomicU64::new(0);
-
-/// Returns the number of builds that run now.
-pub(crate) fn running() -> u64 {
-    RUNNING.load(Relaxed)
-}
 
 type Done = Result<(), Failure>;
 
@@ -128,44 +121,23 @@ enum Entries {
 }
 
 impl Job {
-    /// Builds in a thread; in a script or transaction, at once.
     fn start(self, context: &Context) -> Done {
-        if context.must_not_block() {
-            let general = context.general();
-            context.reply_integer(self.run(|step| step(&general))?);
-            return Ok(());
-        }
-        let client = context.general().block_client();
-        std::thread::spawn(move || {
-            RUNNING.fetch_add(1, Relaxed);
-            let thread = ThreadSafeContext::with_blocked_client(client);
-            let built = self.run(|step| step(&thread.lock()));
-            RUNNING.fetch_sub(1, Relaxed);
-            thread.reply(match built {
-                Ok(keys) => Ok(RedisValue::Integer(i64::try_from(keys).unwrap_or(i64::MAX))),
-                Err(failure) => Err(RedisError::String(failure.to_string())),
-            });
-        });
-        Ok(())
+        background::start(context, false, |server| self.run(server).map(Reply::Integer))
     }
 
-    /// Reads the keys, builds the filter and stores it. `locked` calls a function with a context while the
-    /// server waits. Returns the number of keys.
-    fn run(
-        self,
-        locked: impl Fn(&mut dyn FnMut(&redis_module::Context) -> Done) -> Done,
-    ) -> Result<u64, Failure> {
+    /// Reads the keys, builds the filter and stores it. Returns the number of keys.
+    fn run(self, server: &Server<'_>) -> Result<u64, Failure> {
         let Self { name, mut plan, entries } = self;
         let (entries, staged) = match entries {
             Entries::Staged(entries) => (Arc::clone(&entries), Some(entries)),
             Entries::Source(mut source) => {
                 let (items, mut all) = (plan.items(), Vec::new());
                 while !source.done {
-                    locked(&mut |context| {
+                    server.locked(|context| {
                         let held = (all.len() * size_of::<Entry>()) as u64;
                         let more = (BATCH * size_of::<Entry>()) as u64;
-                        limits::check(&Context::of(context), held + more, held)?;
-                        source.read(context, |item, value| {
+                        limits::check(context, held + more, held)?;
+                        source.read(&context.general(), |item, value| {
                             all.push((items.hash(item)?, value));
                             Ok(())
                         })
@@ -180,12 +152,10 @@ impl Job {
             plan.sizing = plan.sizing.capacity(capacity);
         }
         let figures = plan.kind.plan(plan.sizing.goal(keys.max(1)), plan.sizing.get_settings())?;
-        locked(&mut |context| limits::check(&Context::of(context), figures.bytes, 0))?;
+        server.locked(|context| limits::check(context, figures.bytes, 0))?;
         let filter = build(&plan, &entries)?;
         let keys = filter.len();
-        let mut filter = Some(filter);
-        locked(&mut |context| {
-            let context = Context::of(context);
+        server.locked(|context| {
             let mut key = context.key_named(&name)?;
             match (key.value(), &staged) {
                 (None, None) => {}
@@ -193,10 +163,8 @@ impl Job {
                 (Some(_), None) => return Err(Failure::EXISTS),
                 _ => return Err(Failure::text("the keys changed while the filter was built")),
             }
-            if let Some(filter) = filter.take() {
-                replicate_filter(&context, &name, &filter);
-                key.set(filter.into());
-            }
+            replicate_filter(context, &name, &filter);
+            key.set(filter.into());
             Ok(())
         })?;
         Ok(keys)

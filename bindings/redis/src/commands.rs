@@ -81,9 +81,9 @@ macro_rules! commands {
     };
 }
 
-const TAMIS: [Command; 19] = commands! {
+const TAMIS: [Command; 20] = commands! {
     c"TAMIS.RESERVE" tamis::reserve, SLOW -5 One BYTES
-        c"key kind capacity fpr [HASH name] [SEED hex] [INTEGERS] [SET name value]...: makes an empty filter";
+        c"key kind capacity fpr [HASH name] [SEED hex] [INTEGERS] [WINDOW milliseconds] [SET name value]...: makes an empty filter";
     c"TAMIS.ADD" tamis::add, WRITE 3 One ONE c"key item: adds an item; replies whether it was new";
     c"TAMIS.MADD" tamis::madd, WRITE -3 One EACH c"key item [item ...]: adds items";
     c"TAMIS.ADDNX" tamis::addnx, WRITE -3 One EACH
@@ -98,6 +98,8 @@ const TAMIS: [Command; 19] = commands! {
     c"TAMIS.INCRBY" tamis::incrby, SLOW 4 One EACH c"key item increment: adds an item several times";
     c"TAMIS.PUSH" tamis::push, WRITE -3 One EACH
         c"key item [item ...]: pushes items into a window; replies whether each was in it";
+    c"TAMIS.PUSHAT" tamis::pushat, WRITE -3 One EACH
+        c"key milliseconds [item ...]: pushes items at a time of the past or present, and forgets older ones";
     c"TAMIS.GET" tamis::get, READ -3 One EACH c"key item [item ...]: replies the value of each item";
     c"TAMIS.SET" tamis::set, WRITE 4 One ONE c"key item value: replaces the value of an item of a map";
     c"TAMIS.BUILD" build::command, TELLS -3 From EACH

@@ -1,7 +1,7 @@
 //! The commands `CF.*`, with the arguments, replies and errors of RedisBloom.
 //!
-//! The filters are of the kind `growing`, which removes and counts keys like a cuckoo filter, and needs no
-//! capacity.
+//! A filter that scales is of the kind `growing`, which removes and counts keys like a cuckoo filter, and needs no
+//! capacity. One that does not (`EXPANSION 0`) is of the kind `counting_quotient`, which takes half the memory.
 
 use tamis::Kind;
 
@@ -18,10 +18,22 @@ type Done = Result<(), Failure>;
 const DEFAULT_CAPACITY: u64 = 1024;
 const DEFAULT_BUCKET: u64 = 2;
 
-/// Plans a filter with the rate of a cuckoo filter with buckets of this size and fingerprints of 8 bits,
-/// as RedisBloom has.
-fn plan(capacity: u64, bucket: u64) -> Result<Plan, Failure> {
-    Plan::new(Kind::Growing, Some(capacity), 2.0 * bucket as f64 / 255.0)
+/// Returns the rate of a cuckoo filter with buckets of this size and fingerprints of 8 bits, as RedisBloom
+/// has.
+fn rate(bucket: u64) -> f64 {
+    2.0 * bucket as f64 / 255.0
+}
+
+/// Plans a filter that scales. With a stated capacity its memory is smallest at that number of keys, and there
+/// it has about the rate of RedisBloom's filter. The rate stays below 4 times that at any size, which
+/// RedisBloom's filter reaches with the fourth of its tables.
+fn scaling_plan(capacity: Option<u64>, bucket: u64) -> Result<Plan, Failure> {
+    let rate = (4.0 * rate(bucket)).min(0.5);
+    let mut plan = Plan::new(Kind::Growing, Some(capacity.unwrap_or(DEFAULT_CAPACITY)), rate)?;
+    if let Some(capacity) = capacity {
+        plan.set("most", &capacity.to_string());
+    }
+    Ok(plan)
 }
 
 fn parse_capacity(word: &[u8]) -> Result<u64, Failure> {
@@ -35,7 +47,7 @@ fn parse_capacity(word: &[u8]) -> Result<u64, Failure> {
 pub(crate) fn reserve(context: &Context, arguments: &[Argument]) -> Done {
     let [name, capacity, options @ ..] = arguments else { return Err(Failure::Arity) };
     let capacity = parse_capacity(capacity.bytes())?;
-    let mut bucket = DEFAULT_BUCKET;
+    let (mut bucket, mut scales) = (DEFAULT_BUCKET, true);
     let options = bytes(options);
     let mut options = Words::new(&options);
     while let Some(option) = options.next() {
@@ -46,7 +58,10 @@ pub(crate) fn reserve(context: &Context, arguments: &[Argument]) -> Done {
                 (1, 255 / 4)
             }
             b"MAXITERATIONS" => (1, 65_535),
-            b"EXPANSION" => (0, 32_768),
+            b"EXPANSION" => {
+                scales = value > 0;
+                (0, 32_768)
+            }
             _ => return Err(Failure::SYNTAX),
         };
         if !(least..=most).contains(&value) {
@@ -54,7 +69,12 @@ pub(crate) fn reserve(context: &Context, arguments: &[Argument]) -> Done {
             return Err(format!("{option}: value must be in the range [{least}, {most}]").into());
         }
     }
-    create(context, name, &plan(capacity, bucket)?)?;
+    let plan = if scales {
+        scaling_plan(Some(capacity), bucket)?
+    } else {
+        Plan::new(Kind::CountingQuotient, Some(capacity), rate(bucket))?
+    };
+    create(context, name, &plan)?;
     context.reply_ok();
     Ok(())
 }
@@ -63,12 +83,11 @@ fn add_or_create(
     context: &Context,
     name: &Argument,
     items: &[Argument],
-    capacity: Option<u64>,
     how: Add,
+    plan: impl FnOnce() -> Result<Plan, Failure>,
 ) -> Result<Added, Failure> {
     if context.key(name)?.value().is_none() {
-        let capacity = capacity.ok_or(Failure::MISSING)?;
-        create(context, name, &plan(capacity, DEFAULT_BUCKET)?)?;
+        create(context, name, &plan()?)?;
     }
     add_items(context, name, items, how)
 }
@@ -78,7 +97,8 @@ fn add_one(context: &Context, arguments: &[Argument], how: Add) -> Done {
     if items.len() != 1 {
         return Err(Failure::Arity);
     }
-    let added = add_or_create(context, name, items, Some(DEFAULT_CAPACITY), how)?;
+    let plan = || scaling_plan(None, DEFAULT_BUCKET);
+    let added = add_or_create(context, name, items, how, plan)?;
     match added.new.first() {
         Some(new) => context.reply_bool(how == Add::Copies || *new),
         None => return Err(Failure::text("Filter is full")),
@@ -103,17 +123,20 @@ fn insert_all(context: &Context, arguments: &[Argument], how: Add) -> Done {
     if items.is_empty() {
         return Err(Failure::Arity);
     }
-    let (mut capacity, mut creates) = (DEFAULT_CAPACITY, true);
+    let (mut capacity, mut creates) = (None, true);
     let options = bytes(&rest[..at]);
     let mut options = Words::new(&options);
     while let Some(option) = options.next() {
         match option.to_ascii_uppercase().as_slice() {
-            b"CAPACITY" => capacity = parse_capacity(options.value()?)?,
+            b"CAPACITY" => capacity = Some(parse_capacity(options.value()?)?),
             b"NOCREATE" => creates = false,
             _ => return Err(Failure::text("Unknown argument received")),
         }
     }
-    let added = add_or_create(context, name, items, creates.then_some(capacity), how)?;
+    let added = add_or_create(context, name, items, how, || match creates {
+        true => scaling_plan(capacity, DEFAULT_BUCKET),
+        false => Err(Failure::MISSING),
+    })?;
     context.reply_array(items.len());
     added.new.iter().for_each(|new| context.reply_bool(how == Add::Copies || *new));
     // Items that did not get in.

@@ -6,6 +6,7 @@
 
 mod allocator;
 mod arguments;
+mod background;
 mod bloom;
 mod build;
 mod commands;
@@ -89,7 +90,7 @@ unsafe extern "C" fn info(ctx: *mut raw::RedisModuleInfoCtx, _: c_int) {
         (c"used_bytes", allocator::used()),
         (c"max_filter_bytes", limits::filter_bytes()),
         (c"max_total_bytes", limits::total_bytes()),
-        (c"builds_running", build::running()),
+        (c"jobs_running", background::running()),
     ];
     // SAFETY: the server passed the context, and copies names and numbers.
     unsafe {

@@ -198,6 +198,18 @@ impl Context {
         self.open(name.inner, raw::REDISMODULE_READ | raw::REDISMODULE_WRITE)
     }
 
+    /// Opens a key to read it.
+    pub(crate) fn read_named(&self, name: &[u8]) -> Result<Key<'_>, Failure> {
+        let name = self.general().create_string(name);
+        self.open(name.inner, raw::REDISMODULE_READ)
+    }
+
+    /// Returns the time of the server in milliseconds.
+    pub(crate) fn milliseconds(&self) -> u64 {
+        // SAFETY: the function takes no arguments.
+        unsafe { api!(RedisModule_Milliseconds)() }.try_into().unwrap_or(0)
+    }
+
     /// Opens a key, which holds a filter or nothing.
     fn open(&self, name: *mut raw::RedisModuleString, mode: u32) -> Result<Key<'_>, Failure> {
         // SAFETY: context and name are valid; a missing key is null when it is opened to be read.

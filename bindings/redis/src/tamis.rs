@@ -1,11 +1,15 @@
 //! The commands `TAMIS.*`.
 
 mod files;
+mod merge;
 
 use tamis::plan::recommend;
-use tamis::{Capability, Error, ErrorKind, Goal, KeyHash, Kind, Repair, Settings};
+use tamis::{
+    AnyFilter, Build, Capability, Error, ErrorKind, Goal, KeyHash, Kind, Repair, Settings,
+};
 
 pub(crate) use self::files::{dump, dump_chunk, load, load_chunk, replicate_filter};
+pub(crate) use self::merge::merge;
 use crate::arguments::{DEFAULT_FPR, Items, Plan, Words, bytes, number, parse_kind};
 use crate::failure::Failure;
 use crate::limits;
@@ -17,7 +21,8 @@ const MAX_INCREMENT: u64 = 100_000;
 
 type Done = Result<(), Failure>;
 
-/// `TAMIS.RESERVE key kind capacity fpr [HASH name] [SEED hex] [INTEGERS] [SET name value]…`
+/// `TAMIS.RESERVE key kind capacity fpr [HASH name] [SEED hex] [INTEGERS] [WINDOW milliseconds]
+/// [SET name value]…`
 pub(crate) fn reserve(context: &Context, arguments: &[Argument]) -> Done {
     let [name, words @ ..] = arguments else { return Err(Failure::Arity) };
     let words = bytes(words);
@@ -80,12 +85,12 @@ pub(crate) fn add_items(
 ) -> Result<Added, Failure> {
     let mut key = context.key_mut(name)?;
     let held = key.value_mut().ok_or(Failure::MISSING)?.held_mut()?;
-    let hashes = Items::of(&held.filter)?.hashes(items)?;
+    let hashes = Items::of(held.filter())?.hashes(items)?;
     check_growth(context, held, hashes.len() as u64)?;
-    let kind = held.filter.kind();
+    let kind = held.filter().kind();
     let copies =
         how == Add::Copies && (kind.can(Capability::Remove) || kind.can(Capability::Count));
-    let added = insert(&mut held.filter, &hashes, copies)?;
+    let added = insert(held.filter_mut()?, &hashes, copies)?;
     if added.refusal.is_some() {
         // The keys that are in, by name: a replica might have room for more.
         let done = &items[..added.new.len()];
@@ -132,13 +137,13 @@ fn insert_copies(filter: &mut Filter, hashes: &[KeyHash], new: &mut [bool]) -> R
 /// Checks that a filter that grows stays within the memory caps with `more` keys. Checks are an eighth of
 /// the filter's keys apart.
 fn check_growth(context: &Context, held: &mut Held, more: u64) -> Done {
-    let keys = held.filter.len().saturating_add(more);
-    if keys <= held.checked_keys || !held.filter.kind().can(Capability::Grow) {
+    let keys = held.filter().len().saturating_add(more);
+    if keys <= held.checked_keys || !held.filter().kind().can(Capability::Grow) {
         return Ok(());
     }
     let ahead = keys.saturating_add(keys / 8).saturating_add(1 << 10);
-    let bytes = held.filter.filter().figures_at(ahead).bytes;
-    limits::check(context, bytes, held.filter.heap_bytes())?;
+    let bytes = held.filter().filter().figures_at(ahead).bytes;
+    limits::check(context, bytes, held.filter().heap_bytes())?;
     held.checked_keys = ahead;
     Ok(())
 }
@@ -233,12 +238,12 @@ pub(crate) fn mexists(context: &Context, arguments: &[Argument]) -> Done {
 
 /// Returns the filter of a key that must exist.
 fn filter<'a>(key: &'a Key<'_>) -> Result<&'a Filter, Failure> {
-    key.value().ok_or(Failure::MISSING)?.filter()
+    Ok(key.value().ok_or(Failure::MISSING)?.filter()?)
 }
 
 /// Returns the filter of a key that must exist, to change it.
 fn filter_mut<'a>(key: &'a mut Key<'_>) -> Result<&'a mut Filter, Failure> {
-    Ok(&mut key.value_mut().ok_or(Failure::MISSING)?.held_mut()?.filter)
+    Ok(key.value_mut().ok_or(Failure::MISSING)?.held_mut()?.filter_mut()?)
 }
 
 /// `TAMIS.REM key item [item …]`
@@ -295,12 +300,13 @@ pub(crate) fn incrby(context: &Context, arguments: &[Argument]) -> Done {
     }
     let mut key = context.key_mut(name)?;
     let held = key.value_mut().ok_or(Failure::MISSING)?.held_mut()?;
-    let hash = Items::of(&held.filter)?.hash(item.bytes())?;
+    let hash = Items::of(held.filter())?.hash(item.bytes())?;
     check_growth(context, held, increment)?;
-    held.filter.filter().count(hash)?;
+    let filter = held.filter_mut()?;
+    filter.filter().count(hash)?;
     let mut inserted = 0;
     let result = (0..increment).try_for_each(|_| {
-        held.filter.insert_hash(hash)?;
+        filter.insert_hash(hash)?;
         inserted += 1;
         Ok::<_, Error>(())
     });
@@ -311,7 +317,7 @@ pub(crate) fn incrby(context: &Context, arguments: &[Argument]) -> Done {
     if let Err(error) = result {
         return Err(format!("{error}: {inserted} of {increment} copies were inserted").into());
     }
-    context.reply_integer(held.filter.filter().count(hash)?);
+    context.reply_integer(filter.filter().count(hash)?);
     Ok(())
 }
 
@@ -321,9 +327,24 @@ pub(crate) fn push(context: &Context, arguments: &[Argument]) -> Done {
     if items.is_empty() {
         return Err(Failure::Arity);
     }
+    push_items(context, name, items, None)
+}
+
+/// `TAMIS.PUSHAT key milliseconds [item …]`
+pub(crate) fn pushat(context: &Context, arguments: &[Argument]) -> Done {
+    let [name, time, items @ ..] = arguments else { return Err(Failure::Arity) };
+    push_items(context, name, items, Some(number(time.bytes(), "the time")?))
+}
+
+/// Pushes items at a time, by default that of the server.
+fn push_items(context: &Context, name: &Argument, items: &[Argument], time: Option<u64>) -> Done {
     let mut key = context.key_mut(name)?;
     let filter = filter_mut(&mut key)?;
     let hashes = Items::of(filter)?.hashes(items)?;
+    let is_timed =
+        matches!(filter.filter(), AnyFilter::Sliding(sliding) if sliding.shape().ticks().is_some());
+    let time = time.unwrap_or_else(|| if is_timed { context.milliseconds() } else { 0 });
+    filter.filter_mut().advance(time)?;
     let mut seen = vec![false; items.len()];
     let refusal = match filter.filter_mut().push_batch(&hashes, &mut seen) {
         Ok(()) => None,
@@ -333,8 +354,11 @@ pub(crate) fn push(context: &Context, arguments: &[Argument]) -> Done {
         }
         Err(error) => return Err(error.into()),
     };
-    // A replica refuses the same item.
-    context.replicate_verbatim();
+    // A replica refuses the same item, and has the same time.
+    let time = time.to_string();
+    let words = [name.bytes(), time.as_bytes()].into_iter();
+    let words: Vec<&[u8]> = words.chain(items.iter().map(Argument::bytes)).collect();
+    context.replicate("TAMIS.PUSHAT", &words);
     reply_added(context, items.len(), Added { new: seen, refusal });
     Ok(())
 }
@@ -376,38 +400,6 @@ pub(crate) fn set(context: &Context, arguments: &[Argument]) -> Done {
     Ok(())
 }
 
-/// `TAMIS.MERGE destination source [source …]`
-pub(crate) fn merge(context: &Context, arguments: &[Argument]) -> Done {
-    let [name, sources @ ..] = arguments else { return Err(Failure::Arity) };
-    if sources.is_empty() {
-        return Err(Failure::Arity);
-    }
-    // Into a copy: either all sources are merged or none.
-    let mut union: Option<Filter> = match context.key(name)?.value() {
-        Some(value) => Some(copy(context, value.filter()?)?),
-        None => None,
-    };
-    for source in sources {
-        let key = context.key(source)?;
-        let other = filter(&key)?;
-        match &mut union {
-            Some(union) => union.merge(other)?,
-            None => union = Some(copy(context, other)?),
-        }
-    }
-    let union = union.ok_or(Failure::MISSING)?;
-    let keys = union.len();
-    context.key_mut(name)?.set(union.into());
-    context.replicate_verbatim();
-    context.reply_integer(keys);
-    Ok(())
-}
-
-fn copy(context: &Context, filter: &Filter) -> Result<Filter, Failure> {
-    limits::check(context, filter.heap_bytes(), 0)?;
-    Ok(filter.try_clone()?)
-}
-
 /// `TAMIS.ADAPT key item [member …]`
 pub(crate) fn adapt(context: &Context, arguments: &[Argument]) -> Done {
     let [name, item, members @ ..] = arguments else { return Err(Failure::Arity) };
@@ -443,7 +435,7 @@ pub(crate) fn info(context: &Context, arguments: &[Argument]) -> Done {
         context.reply_integer(value);
     };
     let filter = match value {
-        Value::Filter(held) => &held.filter,
+        Value::Filter(held) => held.filter(),
         Value::Loading(loading) => {
             context.reply_map(3);
             text("state", "loading");

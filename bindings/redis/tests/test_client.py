@@ -13,6 +13,17 @@ from tamis_redis import ShardedFilter, dump, load  # noqa: E402
 from test_cluster import cluster_client, make_cluster  # noqa: E402
 
 
+def test_shards_are_those_of_other_languages():
+    """The Rust client's tests read the same file."""
+    lines = (Path(__file__).parents[3] / "testdata/contract/shards.csv").read_text().splitlines()
+    assert len(lines) > 50
+    for line in lines[1:]:
+        item, shards, shard = line.split(",")
+        sharded = ShardedFilter(None, "seen", int(shards))
+        assert sharded.shard(bytes.fromhex(item)) == int(shard)
+        assert sharded.key(int(shard)) == f"seen:{{{shard}}}"
+
+
 def check(client):
     seen = ShardedFilter(client, "seen", 16)
     items = [f"item {i}" for i in range(3000)]

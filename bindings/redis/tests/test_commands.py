@@ -1,6 +1,7 @@
 """Every TAMIS.* command, its replies and its errors."""
 
 import random
+import time
 
 import pytest
 from redis.exceptions import ResponseError
@@ -106,6 +107,29 @@ def test_window(r):
     assert sum(r.execute_command("TAMIS.MEXISTS", "w", *range(1000))) < 100
     fails(r, "does not support window", "TAMIS.PUSH", reserve(r, "bloom"), "a")
     fails(r, "does not support insert", "TAMIS.ADD", "w", "a")
+
+
+def test_window_of_time(r):
+    r.execute_command("TAMIS.RESERVE", "w", "sliding", 1000, 0.01, "WINDOW", 8000)
+    assert r.execute_command("TAMIS.PUSHAT", "w", 100_000, "a", "b", "a") == [0, 0, 1]
+    assert r.execute_command("TAMIS.PUSHAT", "w", 107_000, "a") == [1]
+    # b is 10 s old, a 3 s. A clock that runs backwards stands still.
+    assert r.execute_command("TAMIS.PUSHAT", "w", 110_000) == []
+    assert r.execute_command("TAMIS.MEXISTS", "w", "a", "b") == [1, 0]
+    assert r.execute_command("TAMIS.PUSHAT", "w", 50_000, "c") == [0]
+    assert r.execute_command("TAMIS.MEXISTS", "w", "a", "b", "c") == [1, 0, 1]
+    # The time of the server is decades later.
+    assert r.execute_command("TAMIS.PUSH", "w", "a") == [0]
+    assert r.execute_command("TAMIS.PUSH", "w", "a") == [1]
+    r.execute_command("TAMIS.RESERVE", "short", "sliding", 1000, 0.01, "WINDOW", 200)
+    assert r.execute_command("TAMIS.PUSH", "short", "a") == [0]
+    time.sleep(0.3)
+    assert r.execute_command("TAMIS.PUSH", "short", "a") == [0]
+    fails(r, "no such setting", "TAMIS.RESERVE", "x", "bloom", 10, 0.01, "WINDOW", 5)
+    fails(r, "not a valid number", "TAMIS.RESERVE", "x", "sliding", 10, 0.01, "WINDOW", "soon")
+    fails(r, "ticks|between|1 to", "TAMIS.RESERVE", "x", "sliding", 10, 0.01, "WINDOW", 0)
+    fails(r, "not a valid number", "TAMIS.PUSHAT", "w", "now", "a")
+    fails(r, "does not support window", "TAMIS.PUSHAT", reserve(r, "bloom"), 5, "a")
 
 
 def test_integers(r):
@@ -331,7 +355,7 @@ def test_docs_and_keys(r):
     build = ["TAMIS.BUILD", "f", "FROM", "s", "ribbon", 0.01]
     assert r.command_getkeys(*build) == ["f", "s"]
     section = r.info("everything")
-    assert section["tamis_used_bytes"] >= 0 and section["tamis_builds_running"] == 0
+    assert section["tamis_used_bytes"] >= 0 and section["tamis_jobs_running"] == 0
 
 
 def test_resp3(shared_server):

@@ -100,6 +100,17 @@ def test_cuckoo_grows_and_shrinks(r):
     assert r.cf().mexists("f", *range(1, 20_000, 2)) == [1] * 10_000
 
 
+def test_cuckoo_that_does_not_scale(r):
+    r.execute_command("CF.RESERVE", "f", 1000, "EXPANSION", 0)
+    replies = r.cf().insert("f", list(range(3000)))
+    assert replies[:1000] == [1] * 1000 and replies[-1] == -1
+    kept = replies.count(1)
+    assert r.cf().mexists("f", *range(kept)) == [1] * kept
+    fails(r, "Filter is full", "CF.ADD", "f", "more")
+    assert r.cf().delete("f", 5) == 1 and r.cf().add("f", "more") == 1
+    assert r.cf().count("f", 6) == 1
+
+
 @pytest.mark.parametrize("family", ["BF", "CF"])
 def test_scandump_and_loadchunk(r, family):
     items = range(100_000)

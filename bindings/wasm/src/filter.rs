@@ -248,6 +248,28 @@ impl Filter {
         Ok(flags(&with_keys!(keys, keys => self.keyed.contains_batch(keys))))
     }
 
+    /// Returns whether a key from `first` to `last`, both included, may be a member. Only kinds with the
+    /// capability `range` can.
+    #[wasm_bindgen(js_name = containsRange)]
+    pub fn contains_range(
+        &self,
+        #[wasm_bindgen(unchecked_param_type = "Key")] first: &JsValue,
+        #[wasm_bindgen(unchecked_param_type = "Key")] last: &JsValue,
+    ) -> Result<bool, JsValue> {
+        let range = self.keyed.filter().as_range().map_err(raise)?;
+        self.keyed.kind().check_hash(self.keyed.hasher().id()).map_err(raise)?;
+        let keys = [self.query_key(first)?, self.query_key(last)?];
+        let reversed = match &keys {
+            [Key::Bytes(first), Key::Bytes(last)] => first > last,
+            _ => first.gt(last),
+        };
+        if reversed {
+            return Err(raise(tamis::Error::ReversedRange));
+        }
+        let [first, last] = keys.map(|key| self.keyed.hash(&key).hi);
+        Ok(range.contains_range(first, last))
+    }
+
     /// Inserts a key. A `FullError` leaves the filter unchanged.
     pub fn insert(
         &mut self,

@@ -2,7 +2,7 @@
 
 use js_sys::{BigInt, Object, Reflect};
 use tamis::plan::{MAX_BYTES, MAX_KEYS};
-use tamis::{AnyFilter, Builder, HashId, Keyed, Kind, SettingValue, Settings, Sizing};
+use tamis::{AnyFilter, Builder, Keyed, Kind, SettingValue, Settings, Sizing};
 use wasm_bindgen::prelude::*;
 
 use crate::errors::{invalid, out_of_memory, raise};
@@ -31,7 +31,7 @@ pub(crate) fn builder(
     }
     let hash = match get("hash")?.as_string() {
         Some(name) => name.parse().map_err(|error: tamis::UnknownName| raise(error.into()))?,
-        None => HashId::Fast,
+        None => kind.default_hash(),
     };
     let seed = match get("seed")? {
         seed if seed.is_undefined() => random_seed()?,

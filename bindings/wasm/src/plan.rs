@@ -1,13 +1,18 @@
 //! Planning: which kind suits a goal.
 
 use js_sys::{Array, Uint8Array};
-use tamis::plan::{MAX_BYTES, MAX_KEYS, recommend, recommend_distinct, recommend_unknown};
+use tamis::plan::{
+    MAX_BYTES, MAX_KEYS, recommend, recommend_distinct, recommend_ranges, recommend_unknown,
+};
 use tamis::{Advice, Capability, Figures, Goal, Kind, Merit, UnknownName};
 use wasm_bindgen::prelude::*;
 
 use crate::errors::{invalid, raise};
 use crate::options::{fields, number as read_number, settings, whole};
 use crate::{number, object, strings};
+
+/// The longest range that a `number` states exactly.
+const MAX_RANGE: u64 = (1 << 53) - 1;
 
 /// Returns what a shape promises, as an object.
 pub(crate) fn figures(figures: &Figures) -> Vec<(&'static str, JsValue)> {
@@ -41,12 +46,14 @@ fn advice(advice: &Advice) -> JsValue {
 
 /// Ranks the kinds that meet a goal, best first. The goal states two of `keys`, `fpr` and `bytes`, or `fpr`
 /// alone for a set of unknown size; `needs` names capabilities; `distinct` states that each key is
-/// inserted once; `kind` plans that kind alone, with `settings`.
+/// inserted once; `rangeLength` asks for kinds that answer ranges of up to that many integers; `kind` plans
+/// that kind alone, with `settings`.
 #[wasm_bindgen]
 pub fn plan(
     #[wasm_bindgen(unchecked_param_type = "Goal")] goal: &JsValue,
 ) -> Result<Ranking, JsValue> {
-    let get = fields(goal, &["keys", "fpr", "bytes", "needs", "distinct", "kind", "settings"])?;
+    let names = ["keys", "fpr", "bytes", "needs", "distinct", "rangeLength", "kind", "settings"];
+    let get = fields(goal, &names)?;
     let keys = whole(get("keys")?, "keys", MAX_KEYS)?;
     let bytes = whole(get("bytes")?, "bytes", MAX_BYTES)?;
     let fpr = read_number(get("fpr")?, "fpr")?;
@@ -79,9 +86,11 @@ pub fn plan(
         properties.push(("merits", Array::new().into()));
         return Ok([object(&properties)].into_iter().collect::<Array>().unchecked_into());
     }
-    let ranked = match get("distinct")?.is_truthy() {
-        true => recommend_distinct(goal, &needs),
-        false => recommend(goal, &needs),
+    let range_length = whole(get("rangeLength")?, "rangeLength", MAX_RANGE)?;
+    let ranked = match (range_length, get("distinct")?.is_truthy()) {
+        (Some(length), _) => recommend_ranges(goal, &needs, length),
+        (None, true) => recommend_distinct(goal, &needs),
+        (None, false) => recommend(goal, &needs),
     };
     Ok(ranking(&ranked.map_err(raise)?))
 }
@@ -150,8 +159,8 @@ export type Keys =
     | { readonly lines: Uint8Array };
 /** Something that a kind can do beyond answering queries. */
 export type Capability =
-    | "insert" | "remove" | "count" | "merge" | "set_ops" | "overfill" | "grow" | "window" | "adapt"
-    | "static" | "map" | "deny";
+    | "insert" | "remove" | "count" | "merge" | "set_ops" | "list" | "resize" | "overfill" | "grow"
+    | "window" | "adapt" | "static" | "map" | "deny" | "range";
 /** How a filter is made. Give at most one of `fpr`, `bytes` and `bitsPerKey`; the default is an fpr of 0.01. */
 export interface Options {
     /** The number of keys that the filter is made for. */
@@ -178,6 +187,8 @@ export interface Goal {
     needs?: readonly Capability[];
     /** Each key is inserted once. */
     distinct?: boolean;
+    /** The filter answers ranges of up to this many integers at its rate. */
+    rangeLength?: number;
     /** Plans this kind alone. */
     kind?: KindName;
     /** Settings of `kind`. */
@@ -211,7 +222,7 @@ export interface KindInfo {
 /** What the header of a `.tamis` file states. */
 export interface FileInfo {
     kind: KindName;
-    hash: "fast" | "secure";
+    hash: string;
     keys: number;
     keyForms: string;
     /** The length of the file. */

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import test from "node:test";
 import * as tamis from "tamis";
 import { Filter, kinds, peek, plan } from "tamis";
@@ -14,7 +14,10 @@ test("every kind builds, answers, and survives its bytes", () => {
     assert.ok(kinds().length >= 26);
     for (const { name, capabilities } of kinds()) {
         const fpr = 0.01;
-        const keys = texts(500);
+        // A text counts by its first 8 bytes if the filter answers ranges.
+        const spread = (list) => list.map((i) => BigInt.asUintN(64, BigInt(i) * 0x9e3779b97f4a7c15n));
+        const some = (count, from) => capabilities.includes("range") ? spread(numbers(count, from)) : texts(count, from);
+        const keys = some(500);
         let filter;
         if (capabilities.includes("window")) {
             filter = new Filter(name, { capacity: 500, fpr });
@@ -25,7 +28,7 @@ test("every kind builds, answers, and survives its bytes", () => {
         assert.equal(filter.kind, name);
         assert.equal(sum(filter.containsBatch(keys)), 500, name);
         assert.ok(keys.every((key) => filter.contains(key)), name);
-        const strangers = sum(filter.containsBatch(texts(20_000, 1_000_000)));
+        const strangers = sum(filter.containsBatch(some(20_000, 1_000_000)));
         assert.ok(strangers < 20_000 * fpr * 2, `${name}: ${strangers} false positives`);
         const bytes = filter.toBytes();
         assert.equal(bytes.length, filter.serializedLength);
@@ -197,6 +200,23 @@ test("errors name their class and their reason", () => {
     const other = new Filter("bloom", { capacity: 10 });
     assert.throws(() => new Filter("bloom", { capacity: 10 }).merge(other), tamis.MismatchError);
     assert.throws(() => new Filter("bloom", { capacity: 1e11 }), /4 GiB/);
+});
+
+test("ranges", () => {
+    const options = { fpr: 1e-6, settings: { range_length: 100 } };
+    const times = Filter.build("grafite", [-50, 1000, 2n ** 63n + 5n], options);
+    assert.ok(times.containsRange(950, 1050) && times.containsRange(1000, 1000) && times.containsRange(-60, 0));
+    assert.ok(times.containsRange(2n ** 63n, 2n ** 63n + 10n));
+    assert.ok(!times.containsRange(2000, 2099) && !times.containsRange(-49, 49));
+    assert.throws(() => times.containsRange(5, 4), { name: "InvalidInputError" });
+    assert.throws(() => times.containsRange("a", "b"), tamis.MismatchError);
+    const words = Filter.build("grafite", ["apple", "pear"], options);
+    assert.ok(words.containsRange("aa", "az"));
+    assert.throws(() => words.containsRange("b", "a"), { name: "InvalidInputError" });
+    assert.throws(() => Filter.build("ribbon", [1]).containsRange(0, 2), tamis.UnsupportedError);
+    const [{ kind, bitsPerKey }] = plan({ keys: 1e6, fpr: 0.01, rangeLength: 32 });
+    assert.equal(kind, "grafite");
+    assert.ok(bitsPerKey < plan({ keys: 1e6, fpr: 0.01, rangeLength: 1024 })[0].bitsPerKey);
 });
 
 test("plans", () => {

@@ -103,7 +103,17 @@ test("choose: all switches and impossible goals answer in one sentence", async (
         await page.uncheck(`#need-${name}`);
     }
     await page.check("#need-ranges");
-    await waitForText("#choose-error", /ranges/);
+    await waitForText("#answer", /grafite/);
+    const bits = () => page.locator("#ranking tbody td.number").first().innerText();
+    const before = await bits();
+    await page.fill("#r", "1M");
+    await page.waitForFunction((before) => document.querySelector("#ranking tbody td.number")?.innerText !== before, before);
+    assert.ok(Number(await bits()) > Number(before) + 10, "longer ranges take more bits");
+    await page.waitForFunction(() => location.search.includes("r=1M"));
+    for (const [language, call] of [["rust", /contains_range/], ["python", /contains_range/], ["js", /containsRange/], ["cli", /--range-length 1000000/]]) {
+        await page.click(`#lang-${language}`);
+        assert.match(await text("#snippet"), call);
+    }
     await page.uncheck("#need-ranges");
     for (const [n, p, m, error] of [
         ["1e30", "1 %", "", /at most|0 to/], ["abc", "1 %", "", /not a number/], ["10", "0", "", /between 0 and 1/], ["10", "200 %", "", /between/],

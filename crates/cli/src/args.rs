@@ -1,11 +1,16 @@
 //! The command line: commands, options and their help texts.
 
+mod delta;
 mod dict;
 #[cfg(test)]
 mod examples;
 mod foreign;
 mod parse;
+mod plan;
+mod resize;
+mod sat;
 pub(crate) mod server;
+mod similar;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -20,11 +25,16 @@ use tamis_interop::{Format, KeyType};
 use crate::input::Separator;
 use crate::{files, number};
 
+pub(crate) use delta::{Diff, Patch};
 pub(crate) use dict::{
     Dict, DictCommand, DictCreate, DictDump, DictKeys, DictLoad, DictPut, DictStats, DictVerify,
 };
 pub(crate) use foreign::{Export, Import};
-pub(crate) use parse::{KindOrAuto, OnOverflow, Window, with_underscores};
+pub(crate) use parse::{ExportTo, KindOrAuto, OnOverflow, Window, with_underscores};
+pub(crate) use plan::Plan;
+pub(crate) use resize::{List, Resize};
+pub(crate) use sat::{Ksat, Sat, SatCommand, SatExport};
+pub(crate) use similar::{Passages, Similar};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -59,8 +69,12 @@ pub(crate) enum Command {
     Uniq(Uniq),
     Comm(Comm),
     Merge(Merge),
+    Resize(Resize),
+    List(List),
     Import(Import),
     Export(Export),
+    Diff(Diff),
+    Patch(Patch),
     Similar(Similar),
     Info(Info),
     Verify(Verify),
@@ -70,6 +84,7 @@ pub(crate) enum Command {
     Plan(Plan),
     Dict(Dict),
     Ksat(Ksat),
+    Sat(Sat),
     Bench(Bench),
     #[cfg(feature = "explore")]
     Explore(Explore),
@@ -152,6 +167,7 @@ Examples:
   sort -u log | tamis build --keys 10M -o seen.tamis      capacity for `tamis add`
   tamis build --bytes 64MiB --hash secure users.txt -o users.tamis
   tamis build --u64 ids.bin -o ids.tamis
+  tamis build --range-length 100 --type int64 times.txt -o times.tamis
   tamis build --values stock.tsv -o stock.tamis           values for `tamis get`
   tamis build --deny never.txt --fpr 2^-8 spam.txt -o spam.tamis
   tamis build --filter sat --k 5 --efficiency 0.85 --fpr 25% words.txt -o words.tamis
@@ -168,9 +184,10 @@ pub(crate) struct Build {
         "filter", "bits_per_key", "bytes", "needs", "set", "k", "efficiency", "construction",
         "values", "deny", "hash", "seed", "distinct"])]
     pub(crate) format: Option<Format>,
-    /// With --format: the type of the keys, which decides how the program hashes them
+    /// Type of the keys, such as int64: lines are numbers in decimal. With --format it decides how the
+    /// program hashes them [default: utf8]
     #[arg(long = "type", value_name = "TYPE", value_parser = parse::key_type(),
-        requires = "format", conflicts_with = "u64")]
+        conflicts_with_all = ["u64", "values", "deny", "distinct"])]
     pub(crate) key_type: Option<KeyType>,
     /// Kind of filter; `auto` takes the first kind that `tamis plan` lists
     #[arg(long, value_name = "NAME", default_value = "auto", value_parser = parse::kind_or_auto())]
@@ -204,6 +221,12 @@ pub(crate) struct Build {
     /// With `--filter sat`: sliced, multi, single or nae [default: sliced]
     #[arg(long, value_name = "NAME")]
     pub(crate) construction: Option<String>,
+    /// With `--filter sat`: solutions of the formula that `tamis sat export` wrote for these keys
+    #[arg(long, value_name = "FILE", requires = "seed", conflicts_with_all = ["values", "deny", "keys"])]
+    pub(crate) solution: Vec<PathBuf>,
+    /// The filter answers ranges (`tamis query --range`): up to this many integers at the rate of --fpr
+    #[arg(long, value_name = "L", value_parser = number::count, conflicts_with_all = ["format", "values", "deny"])]
+    pub(crate) range_length: Option<u64>,
     /// Stop after this many seconds and save nothing [default: no limit]
     #[arg(long, value_name = "SECONDS", value_parser = parse::seconds, allow_negative_numbers = true)]
     pub(crate) time_limit: Option<Duration>,
@@ -213,9 +236,10 @@ pub(crate) struct Build {
     /// File of keys that the filter must reject, in the format of KEYS
     #[arg(long, value_name = "FILE", conflicts_with_all = ["keys", "needs"])]
     pub(crate) deny: Vec<PathBuf>,
-    /// Hash function: `secure` resists adversarial keys, `fast` does not
-    #[arg(long, value_name = "HASH", default_value = "fast", value_parser = parse::hash())]
-    pub(crate) hash: HashId,
+    /// Hash function: `secure` resists adversarial keys, `fast` does not [default: fast, or ordered for a
+    /// filter that answers ranges]
+    #[arg(long, value_name = "HASH", value_parser = parse::hash())]
+    pub(crate) hash: Option<HashId>,
     /// Seed of the hash function, 32 hexadecimal digits. Filters that are merged or compared must
     /// have the same seed [default: random]
     #[arg(long, value_name = "HEX", value_parser = number::seed)]
@@ -250,6 +274,11 @@ Lines are printed unchanged and in order, as soon as each block of input is read
 printed may be a false positive; with -v every printed line is certainly not a member. Use -0 or
 --u64 if the filter was built with it. Integers are printed in decimal.
 
+With --range or --ranges the filter must be built with --range-length. `A..B` is the keys from A up to but
+not including B, `A..=B` includes B, as in Rust. Ends are integers if the filter holds integers. A text
+counts by its first 8 bytes. A range that is printed may hold no key, at the false positive rate up to the
+range length of the filter and in proportion beyond it; one that is not printed holds none.
+
 With --column the filter is a Parquet file. Each key that a row group may hold is printed with a
 tab and the numbers of those row groups; a row group without a filter may hold any key.
 
@@ -259,6 +288,7 @@ Examples:
   tamis query words.tamis text.txt
   tamis query --format guava --type int64 ids.bin ids.txt
   tamis query events.parquet --column user.id ids.txt
+  tamis query --range 1000..2000 times.tamis && echo probably
   tail -f log | tamis query -v seen.tamis      print only lines that are certainly new
   tamis query -q seen.tamis <<< apple && echo probably")]
 pub(crate) struct Query {
@@ -283,6 +313,13 @@ pub(crate) struct Query {
     /// Skip the checksums, so that a large file opens at once
     #[arg(long)]
     pub(crate) no_check: bool,
+    /// Ask whether a key of this range may be a member, instead of PROBES; may be repeated
+    #[arg(long, value_name = "A..B", allow_hyphen_values = true,
+        conflicts_with_all = ["probes", "ranges", "format", "column", "key_type", "u64", "nul"])]
+    pub(crate) range: Vec<String>,
+    /// The lines of PROBES are ranges
+    #[arg(long, conflicts_with_all = ["format", "column", "key_type", "u64"])]
+    pub(crate) ranges: bool,
     /// F is a filter of another program
     #[arg(long, value_name = "FORMAT", value_parser = parse::format())]
     pub(crate) format: Option<Format>,
@@ -546,6 +583,8 @@ pub(crate) struct Comm {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 The filters must have the same kind, shape, hash and seed, and the capacity for the keys of all.
+quotient, counting_quotient and hash_compaction also merge after `tamis resize`, and quotient at any
+sizes: the result has the larger capacity and the shorter fingerprints.
 With --force a union of bit arrays may exceed the capacity. Its file then states the estimated
 number of keys as its capacity, and the false positive rate of that many keys.
 
@@ -577,27 +616,6 @@ pub(crate) struct Merge {
     /// Print errors only
     #[arg(short, long)]
     pub(crate) quiet: bool,
-}
-
-/// Print the similarity of sets, 0 to 1: the normalised dot product of their filters
-#[derive(Args, Debug)]
-#[command(after_help = "\
-The filters must have the same kind, shape, hash and seed. Disjoint sets give a value slightly above
-0, because bits collide by chance; larger filters give values closer to 0.
-
-Example: compare texts by their words
-  for text in a b c; do
-    tr -cs '[:alpha:]' '\\n' < $text.txt | sort -u |
-      tamis build --filter bloom --seed 0x1 --keys 10k -o $text.tamis
-  done
-  tamis similar a.tamis b.tamis c.tamis")]
-pub(crate) struct Similar {
-    /// The filters, at least 2; `-` is standard input
-    #[arg(value_name = "FILTERS", required = true, num_args = 2..)]
-    pub(crate) filters: Vec<PathBuf>,
-    /// Print one JSON object per pair
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 /// Print the kind, size, rates and capabilities of a filter, or the filters of a Parquet file
@@ -642,79 +660,6 @@ pub(crate) struct Filters {
     /// Print one JSON object per kind
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// Compare the kinds of filter for a job, the recommended one first
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Give two of --keys, --fpr and --bytes. --keys alone means a rate of 1 %. Without --keys and --bytes
-the number of keys is unknown, and only kinds that grow are listed.
-
-Examples:
-  tamis plan --keys 1e9 --fpr 0.1%           how much memory?
-  tamis plan --keys 10M --bytes 16MiB        which false positive rate?
-  tamis plan --bytes 1GiB --fpr 1/1000       how many keys?
-  tamis plan --fpr 1%                        unknown number of keys
-  tamis plan --keys 1M --needs remove,count")]
-pub(crate) struct Plan {
-    /// Number of keys
-    #[arg(long, value_name = "N", value_parser = parse::keys, allow_negative_numbers = true)]
-    pub(crate) keys: Option<u64>,
-    /// False positive rate: the share of non-members that the filter accepts
-    #[arg(long, value_name = "P", value_parser = parse::rate, allow_negative_numbers = true)]
-    pub(crate) fpr: Option<f64>,
-    /// Size of the filter in bytes
-    #[arg(long, value_name = "N", value_parser = number::size)]
-    pub(crate) bytes: Option<u64>,
-    /// Capabilities that the filter must have, separated by commas
-    #[arg(long, value_name = "NEEDS", value_delimiter = ',', value_parser = parse::need())]
-    pub(crate) needs: Vec<Capability>,
-    /// Each key is inserted once, so kinds that hold only a few copies of a key are as good as others
-    #[arg(long)]
-    pub(crate) distinct: bool,
-    /// Print one JSON object per kind
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// Solve a random k-SAT formula in DIMACS format
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Prints `s SATISFIABLE` and the solution in `v` lines, `s UNKNOWN`, or `s UNSATISFIABLE` if the unit
-clauses contradict each other; other contradictions are not found. The solver is tuned for random
-clauses of 3 to 7 literals and accepts other lengths. The same seed and number of flips give the
-same answer on every machine. gzip and zstd are recognised and decompressed.
-
-Exit status: 0 solved, 1 not solved, 2 an error.
-
-Examples:
-  tamis ksat formula.cnf
-  tamis ksat --timeout 60 --seed 2 hard.cnf.gz -o solution.txt")]
-pub(crate) struct Ksat {
-    /// The formula; `-` is standard input
-    #[arg(value_name = "FILE", default_value = "-")]
-    pub(crate) formula: PathBuf,
-    /// File to write the answer to [default: standard output]
-    #[arg(short, long, value_name = "F")]
-    pub(crate) output: Option<PathBuf>,
-    /// Seed of the search
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) seed: u64,
-    /// Stop after this many flips of a variable
-    #[arg(long, value_name = "N", value_parser = parse::flips, default_value = "1e9")]
-    pub(crate) flips: u64,
-    /// Stop after this many seconds [default: no limit]
-    #[arg(long, value_name = "SECONDS", value_parser = parse::seconds, allow_negative_numbers = true)]
-    pub(crate) timeout: Option<Duration>,
-    /// Memory limit in bytes [default: the available memory]
-    #[arg(long, value_name = "M", value_parser = number::size)]
-    pub(crate) max_memory: Option<u64>,
-    /// Print one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Print no progress
-    #[arg(short, long)]
-    pub(crate) quiet: bool,
 }
 
 /// Measure time and memory of the kinds of filter on this machine

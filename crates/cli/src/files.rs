@@ -145,6 +145,13 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Returns the bytes of a filter file, or of standard input, after checking every byte.
+pub(crate) fn read_filter(path: &Path) -> Result<Vec<u8>> {
+    let bytes = read(path)?;
+    Keyed::<AnyFilter>::from_bytes(&bytes).map_err(|error| failure(name(path), &error))?;
+    Ok(bytes)
+}
+
 /// Opens a filter of another program. A file is mapped, and copied only if its layout requires it.
 pub(crate) fn open_foreign(path: &Path, format: Format) -> Result<Keyed<AnyFilter>> {
     let opened = match path.is_file() {

@@ -107,6 +107,8 @@ pub fn every_operation_is_there<F: Subject>() {
     agrees(kind, Capability::SetOps, any.similarity(&other));
     agrees(kind, Capability::SetOps, any.cardinality());
     agrees(kind, Capability::Merge, any.merge(&other));
+    agrees(kind, Capability::List, any.list());
+    agrees(kind, Capability::Resize, any.resize(any.capacity(), None));
     agrees(kind, Capability::SetOps, any.intersect(&other));
     assert!((5..490).all(|key| any.contains(&format!("key {key}"))), "a member is denied");
 }

@@ -66,9 +66,11 @@ pub fn golden_file_is_kept<F: Subject>() {
     file_is_kept::<F>(&golden_path(F::KIND));
 }
 
-/// Golden files of newer layouts and of settings, beside the first of each kind: the name, a
-/// function that makes the bytes, and one that checks the file.
-pub const VARIANTS: [(&str, fn() -> Vec<u8>, fn(&Path)); 4] = [
+/// The name of a golden file, a function that makes its bytes, and one that checks the file.
+pub type Variant = (&'static str, fn() -> Vec<u8>, fn(&Path));
+
+/// Golden files of newer layouts and of settings, beside the first of each kind.
+pub const VARIANTS: [Variant; 4] = [
     ("broom-lines2-v1", make_broom_of_two_lines, file_is_kept::<Broom>),
     ("growing-v2", make_golden::<Growing>, file_is_kept::<Growing>),
     ("spectral_bloom-v2", make_golden::<SpectralBloom>, file_is_kept::<SpectralBloom>),

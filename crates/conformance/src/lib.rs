@@ -209,6 +209,16 @@ macro_rules! suite {
                 a_forced_union_states_its_rate);
         }
     };
+    (@can List $type:ident) => {
+        mod list {
+            $crate::suite!(@tests operations $type a_list_has_every_fingerprint);
+        }
+    };
+    (@can Resize $type:ident) => {
+        mod resize {
+            $crate::suite!(@tests operations $type a_resized_filter_is_the_same_set);
+        }
+    };
     (@can Map $type:ident) => {
         mod map {
             $crate::suite!(@tests maps $type

@@ -2,8 +2,8 @@
 
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
 use tamis::{
-    Capability, Count, Error, Full, HashId, Insert, KeyHash, KeyHasher, Keyed, Merge, Overfill,
-    Remove, SetOps, Settings, Shape,
+    Capability, Count, Error, Full, HashId, Insert, KeyHash, KeyHasher, Keyed, List, Merge,
+    Overfill, Remove, Resize, SetOps, Settings, Shape,
 };
 
 use crate::keys::Form;
@@ -245,12 +245,22 @@ pub fn a_merged_filter_has_the_members_of_both<F: Subject + Merge>() {
 }
 
 /// Checks that merging another shape, or more keys than the capacity, is an error that changes
-/// nothing.
+/// nothing. Kinds that resize may merge another shape; the union then has all members.
 pub fn unlike_filters_do_not_merge<F: Subject + Merge>() {
     let mut filter = build::<F>(1000, 0.01, &hashes(0, 600));
     let before = filter.clone();
-    for other in [build::<F>(1001, 0.001, &[]), build::<F>(5000, 0.01, &[])] {
-        assert!(matches!(filter.merge(&other), Err(Error::Mismatch { what: "shape" })));
+    let few = hashes(1000, 100);
+    for other in [build::<F>(1001, 0.001, &few), build::<F>(5000, 0.01, &few)] {
+        let mut union = filter.clone();
+        match union.merge(&other) {
+            Ok(()) => {
+                assert!(F::KIND.can(Capability::Resize), "{} does not resize", F::KIND);
+                assert!(hashes(0, 600).iter().chain(&few).all(|key| union.contains(*key)));
+                assert_eq!(union.shape().keys(), other.shape().keys());
+            }
+            Err(Error::Mismatch { what: "shape" }) => assert_eq!(union, before),
+            Err(error) => panic!("{error}"),
+        }
     }
     let much = build::<F>(1000, 0.01, &hashes(1000, 600));
     assert!(matches!(filter.merge(&much), Err(Error::Capacity { capacity: 1000 })));
@@ -282,6 +292,49 @@ pub fn a_forced_union_states_its_rate<F: Subject + Merge>() {
     let keyed = Keyed::new(KeyHasher::new(HashId::Fast, HASHER), union);
     let read = Keyed::<F>::read_from(&bytes(&keyed)[..], &tamis::Limits::default());
     assert_eq!(read.expect("a forced union is a filter"), keyed);
+}
+
+/// Checks that the list ascends, that its counts add up, and that it does not depend on the order of keys.
+pub fn a_list_has_every_fingerprint<F: Subject + List>() {
+    let mut keys = hashes(0, 600);
+    let list: Vec<(u64, u64)> = build::<F>(1000, 1e-6, &keys).list().collect();
+    assert!(list.is_sorted_by(|a, b| a.0 < b.0), "the list does not ascend");
+    assert_eq!(list.iter().map(|(_, count)| count).sum::<u64>(), 600);
+    keys.reverse();
+    let filter = build::<F>(1000, 1e-6, &keys);
+    assert!(filter.list().eq(list.iter().copied()));
+    let bits = filter.fingerprint_bits();
+    assert!(list.iter().all(|(fingerprint, _)| fingerprint >> (bits - 1) <= 1), "{bits} bits");
+    assert_eq!(build::<F>(1000, 0.01, &[]).list().count(), 0);
+}
+
+/// Checks that a filter of another size has the members and the fingerprints of before, takes as many
+/// keys as it states, and goes back; and that it refuses to become smaller than its keys.
+pub fn a_resized_filter_is_the_same_set<F: Subject + Resize>() {
+    let keys = hashes(0, 4000);
+    let first = build::<F>(600, 1e-6, &keys[..600]);
+    let mut filter = first.clone();
+    filter.resize(4000, None).expect("room");
+    filter.validate().expect("sound");
+    assert!(keys[..600].iter().all(|key| filter.contains(*key)) && filter.len() == first.len());
+    assert!(filter.list().eq(first.list()));
+    assert_eq!(filter.shape().keys(), 4000);
+    filter.resize(600, None).expect("room");
+    assert_eq!(filter, first);
+    for keys in [0, 599] {
+        let refused = filter.resize(keys, None);
+        assert!(matches!(refused, Err(Error::Capacity { capacity }) if capacity == keys));
+    }
+    assert!(filter.resize(1 << 47, None).is_err());
+    assert!(matches!(filter.resize(600, Some(1e-12)), Err(Error::Infeasible { .. })));
+    assert_eq!(filter, first);
+    filter.resize(4000, Some(0.01)).expect("room");
+    filter.insert_batch(&keys[600..]).expect("room");
+    assert!(keys.iter().all(|key| filter.contains(*key)));
+    let rate = filter.shape().figures().fpr;
+    let strangers = hashes(1 << 40, 10_000);
+    let yeses = strangers.iter().filter(|key| filter.contains(**key)).count() as f64;
+    assert!(rate <= 0.01 && yeses < 10_000.0 * rate + 60.0, "{yeses} of 10000 at {rate}");
 }
 
 /// Checks that a merged filter equals one that is built from all keys.

@@ -116,11 +116,10 @@ pub use options::{DictionaryFilter, Op, Options, Policy};
 pub use stats::{Audit, Counts, Stats};
 pub use store::{Layout, Store};
 
-/// The examples of pages of `docs/` are tests.
+// The examples of these pages are tests.
 #[cfg(doctest)]
-mod pages {
-    #[doc = include_str!("../../../docs/dictionary.md")]
-    struct Guide;
-    #[doc = include_str!("../../../docs/recipes/protect-a-database.md")]
-    struct ProtectADatabase;
-}
+#[doc = include_str!("../../../docs/dictionary.md")]
+struct DictionaryPage;
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/recipes/protect-a-database.md")]
+struct ProtectADatabase;

@@ -13,6 +13,10 @@ pub enum Error {
     Io(std::io::Error),
     /// The bytes do not begin as a `.tamis` file does.
     Foreign,
+    /// The bytes do not begin as a delta does.
+    NotDelta,
+    /// The delta was made from another base.
+    OtherBase,
     /// The file has a later version of the format.
     Version {
         /// The version of the file.
@@ -67,6 +71,8 @@ impl fmt::Display for Error {
             #[cfg(feature = "std")]
             Self::Io(error) => write!(f, "{error}"),
             Self::Foreign => write!(f, "not a .tamis file"),
+            Self::NotDelta => write!(f, "not a delta of .tamis files"),
+            Self::OtherBase => write!(f, "the delta was made from another file"),
             Self::Version { found, newest } => {
                 write!(f, "format version {found} is not supported, the newest known is {newest}")
             }

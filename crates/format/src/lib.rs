@@ -46,6 +46,10 @@
 //! # Ok::<(), tamis_format::Error>(())
 //! ```
 //!
+//! # Deltas
+//! [`diff`] describes how one file becomes another, and [`apply`] makes it so: a filter that changed a
+//! little is sent as a few bytes.
+//!
 //! # Features
 //! `std` (default) enables files, memory maps and streams. Without it the crate is `no_std` with
 //! `alloc`: [`Reader::from_bytes`], [`Reader::from_shared`], [`ChunkReader`], [`Writer::to_vec`] and
@@ -56,6 +60,7 @@
 extern crate alloc;
 
 mod chunks;
+mod delta;
 mod error;
 mod header;
 mod layout;
@@ -67,6 +72,7 @@ mod tests;
 mod writer;
 
 pub use chunks::ChunkReader;
+pub use delta::{apply, diff};
 pub use error::Error;
 pub use header::{Header, KeyForms, MAGIC, Name, PEEK_BYTES, VERSION};
 pub use layout::{Limits, Peek, peek};

@@ -37,8 +37,22 @@ pub enum Fault {
     NotANumber(String),
     /// A clause is invalid.
     Clause(Error),
-    /// The file ends in the middle of a clause.
+    /// The file ends in the middle of a clause or a solution.
     Unfinished,
+    /// A solution has a variable that the formula does not have.
+    Variable {
+        /// The literal.
+        literal: i64,
+        /// The number of variables of the formula.
+        vars: u32,
+    },
+    /// The solver states that there is no solution, or that it found none.
+    NoSolution,
+    /// More solutions than the limit.
+    TooMany {
+        /// The limit.
+        most: usize,
+    },
     /// Solving the formula may need more memory than the limit: see [`Formula::memory_bytes`].
     MemoryLimit {
         /// The limit in bytes.
@@ -64,7 +78,12 @@ impl fmt::Display for ReadError {
             Fault::HeaderAgain => write!(f, "a second header"),
             Fault::NotANumber(token) => write!(f, "{token:?} is not a literal"),
             Fault::Clause(error) => write!(f, "{error}"),
-            Fault::Unfinished => write!(f, "the file ends inside a clause"),
+            Fault::Unfinished => write!(f, "the file ends inside a clause or a solution"),
+            Fault::Variable { literal, vars } => {
+                write!(f, "{literal} is no literal of a formula with {vars} variables")
+            }
+            Fault::NoSolution => write!(f, "the solver found no solution"),
+            Fault::TooMany { most } => write!(f, "more than {most} solutions"),
             Fault::MemoryLimit { limit, needs } => {
                 write!(
                     f,
@@ -226,6 +245,61 @@ impl Formula {
             writeln!(output, "0")?;
         }
         Ok(())
+    }
+}
+
+/// Reads the solutions that a solver prints: `v` lines, each solution up to a 0, among `s` and `c` lines. A
+/// file of literals without `v`, after a line `SAT`, is read as well. A variable that a solution does not
+/// mention is false.
+///
+/// # Examples
+/// ```
+/// let output = "c a comment\ns SATISFIABLE\nv 1 -2\nv 3 0\n";
+/// assert_eq!(tamis_ksat::read_solutions(output.as_bytes(), 3, 1)?, [[true, false, true]]);
+/// # Ok::<(), tamis_ksat::ReadError>(())
+/// ```
+///
+/// # Errors
+/// Returns an error if there are more than `most` solutions, if one has a variable above `vars`, or if the
+/// solver states that it found none.
+pub fn read_solutions(
+    input: impl BufRead,
+    vars: u32,
+    most: usize,
+) -> Result<Vec<Vec<bool>>, ReadError> {
+    let mut tokens = Tokens { input, line: 1, at_line_start: true };
+    let mut solutions = Vec::new();
+    let mut values: Option<Vec<bool>> = None;
+    while let Some(token) = tokens.next()? {
+        match token.text.as_str() {
+            "c" if token.first => tokens.skip_line()?,
+            "v" | "s" if token.first => {}
+            "SAT" | "SATISFIABLE" => {}
+            "UNSAT" | "UNSATISFIABLE" | "UNKNOWN" | "INDET" => {
+                return Err(tokens.error(Fault::NoSolution));
+            }
+            text => {
+                let literal: i64 =
+                    text.parse().map_err(|_| tokens.error(Fault::NotANumber(text.into())))?;
+                if values.is_none() && solutions.len() == most {
+                    return Err(tokens.error(Fault::TooMany { most }));
+                }
+                let open = values.get_or_insert_with(|| vec![false; vars as usize]);
+                if literal == 0 {
+                    solutions.extend(values.take());
+                    continue;
+                }
+                let at = usize::try_from(literal.unsigned_abs() - 1).ok();
+                match at.and_then(|at| open.get_mut(at)) {
+                    Some(value) => *value = literal > 0,
+                    None => return Err(tokens.error(Fault::Variable { literal, vars })),
+                }
+            }
+        }
+    }
+    match values {
+        Some(_) => Err(tokens.error(Fault::Unfinished)),
+        None => Ok(solutions),
     }
 }
 

@@ -89,7 +89,7 @@ mod walk;
 mod watch;
 
 #[cfg(feature = "std")]
-pub use dimacs::{Fault, ReadError};
+pub use dimacs::{Fault, ReadError, read_solutions};
 pub use formula::{Error, Formula, MAX_LENGTH, MAX_VARS};
 pub use random::Clauses;
 pub use row::Fall;

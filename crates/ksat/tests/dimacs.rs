@@ -69,7 +69,7 @@ fn errors_name_the_line() {
         ("p cnf 3 1\n1 2.5 0\n", "line 2: \"2.5\" is not a literal".into()),
         ("p cnf 3 1\n1 99999999999 0\n", "line 2: \"99999999999\" is not a literal".into()),
         ("p cnf 3 2\n1 0\n0\n", "line 3: a clause is empty or unsatisfiable".into()),
-        ("p cnf 3 2\n1 0\n2 3", "line 3: the file ends inside a clause".into()),
+        ("p cnf 3 2\n1 0\n2 3", "line 3: the file ends inside a clause or a solution".into()),
         ("p cnf 3 2\n1 0\n", "line 3: the file ends after 1 of 2 clauses".into()),
         ("p cnf 3 1\n1 0\n2 0\n", "line 3: more clauses than the 1 in the header".into()),
     ] {
@@ -135,4 +135,39 @@ fn errors_of_the_reader_are_returned() {
     let input = "p cnf 3 2\n1 2 0\n".as_bytes().chain(Broken);
     let error = Formula::read(BufReader::new(input)).unwrap_err();
     assert_eq!(error.to_string(), "line 3: read failed");
+}
+
+#[test]
+fn solutions_of_any_solver_are_read() {
+    let read = |text: &str| {
+        tamis_ksat::read_solutions(text.as_bytes(), 3, 2).map_err(|error| error.to_string())
+    };
+    let one = vec![vec![true, false, true]];
+    for text in [
+        "s SATISFIABLE\nv 1 -2 3 0\n",
+        "c by a solver\ns SATISFIABLE\nv 1 -2\nv 3\nv 0\nc end",
+        "SAT\n1 -2 3 0\n",
+        // What is not mentioned is false.
+        "v 3 1 0",
+    ] {
+        assert_eq!(read(text).unwrap(), one, "{text}");
+    }
+    let two = read("s SATISFIABLE\nv 1 0\ns SATISFIABLE\nv -1 2 3 0\n").unwrap();
+    assert_eq!(two, [[true, false, false], [false, true, true]]);
+    assert_eq!(read("c nothing\n").unwrap(), Vec::<Vec<bool>>::new());
+    for (text, message) in [
+        ("s UNSATISFIABLE\n", "line 1: the solver found no solution"),
+        ("c x\ns UNKNOWN\n", "line 2: the solver found no solution"),
+        ("UNSAT\n", "line 1: the solver found no solution"),
+        ("v 1 4 0\n", "line 1: 4 is no literal of a formula with 3 variables"),
+        (
+            "v -9223372036854775808 0",
+            "line 1: -9223372036854775808 is no literal of a formula with 3 variables",
+        ),
+        ("v 1 2\n", "line 2: the file ends inside a clause or a solution"),
+        ("v 1 x 0\n", "line 1: \"x\" is not a literal"),
+        ("v 1 0\nv 1 0\nv 1 0\n", "line 3: more than 2 solutions"),
+    ] {
+        assert_eq!(read(text).unwrap_err(), message);
+    }
 }

@@ -50,17 +50,6 @@ impl Connection {
         })
     }
 
-    /// Sends commands on keys of one slot as a transaction.
-    pub(crate) fn transact(&mut self, commands: [Cmd; 2]) -> Result<(), Error> {
-        let mut pipeline = Pipeline::new();
-        pipeline.atomic();
-        commands.into_iter().for_each(|command| _ = pipeline.add_command(command).ignore());
-        Ok(match &mut self.0 {
-            Inner::Server(server) => pipeline.exec(server.as_mut())?,
-            Inner::Cluster(cluster) => pipeline.exec(cluster.as_mut())?,
-        })
-    }
-
     /// Sends commands on keys of any slots at once, and returns their replies in the same order.
     pub(crate) fn query_all(&mut self, commands: Vec<Cmd>) -> Result<Vec<Value>, Error> {
         if commands.is_empty() {

@@ -13,6 +13,9 @@ const CHUNK_BYTES: usize = 1 << 20;
 /// After this time in milliseconds the server deletes the temporary key of a client that was interrupted.
 const LIFETIME_MS: u64 = 600_000;
 
+/// Moves a key to another one, for good. A script is atomic on single servers and on clusters.
+const SWAP: &str = "redis.call('PERSIST', KEYS[1]) return redis.call('RENAME', KEYS[1], KEYS[2])";
+
 /// Loads a filter into a key. It replaces what the key held in one step, once the whole filter is there.
 ///
 /// Calls `on_progress` with the number of bytes that were sent and with that of all bytes.
@@ -38,10 +41,7 @@ pub(crate) struct StagedFilter<'a> {
 impl StagedFilter<'_> {
     /// Moves the filter to its key.
     pub(crate) fn swap_in(&self, connection: &mut Connection) -> Result<(), Error> {
-        let (mut persist, mut rename) = (cmd("PERSIST"), cmd("RENAME"));
-        persist.arg(&self.temporary);
-        rename.arg(&self.temporary).arg(self.key);
-        connection.transact([persist, rename])
+        connection.query(cmd("EVAL").arg(SWAP).arg(2).arg(&self.temporary).arg(self.key))
     }
 
     /// Deletes the filter.

@@ -6,6 +6,7 @@
 //! is ordinary Rust.
 
 mod inspect;
+mod resize;
 
 use core::ops::RangeInclusive;
 
@@ -17,8 +18,8 @@ use crate::filters::*;
 use crate::hash::KeyHash;
 use crate::kind::Kind;
 use crate::options::BuildOptions;
-use crate::settings::{Parameters, Setting, Settings};
-use crate::shape::{Figures, Goal, Shape, solve};
+use crate::settings::Parameters;
+use crate::shape::{Figures, Shape};
 use crate::sizing::Sizing;
 use crate::source::{EntrySource, KeySource};
 use crate::traits::sealed::Sealed;
@@ -77,6 +78,16 @@ pub trait Registered: Build + Persist + Clone + PartialEq + Into<AnyFilter> {
 
     /// Returns the filter as one that adapts, to change it.
     fn as_adapt_mut(&mut self) -> Option<&mut dyn Adapt> {
+        None
+    }
+
+    /// Returns the filter as one that lists its fingerprints.
+    fn as_list(&self) -> Option<&dyn List> {
+        None
+    }
+
+    /// Returns the filter as one that changes its size.
+    fn as_resize_mut(&mut self) -> Option<&mut dyn Resize> {
         None
     }
 
@@ -185,6 +196,16 @@ macro_rules! accessors {
 
         fn build_map_fn() -> Option<BuildMapFn<Self>> {
             Some(build_map)
+        }
+    };
+    (List) => {
+        fn as_list(&self) -> Option<&dyn List> {
+            Some(self)
+        }
+    };
+    (Resize) => {
+        fn as_resize_mut(&mut self) -> Option<&mut dyn Resize> {
+            Some(self)
         }
     };
     (Deny) => {
@@ -299,7 +320,9 @@ macro_rules! dispatch_kind {
     };
 }
 
-mod range; // after the macros that it uses
+// After the macros that they use.
+mod build;
+mod range;
 
 fn build<F: Registered>(
     sizing: &Sizing,
@@ -324,88 +347,6 @@ fn build_denying<F: Deny>(
     options: &BuildOptions<'_>,
 ) -> Result<F, Error> {
     F::build_denying(options, |distinct| sizing.shape(distinct), keys, denied)
-}
-
-impl Kind {
-    fn unsupported(self, capability: Capability) -> Error {
-        Error::Unsupported { kind: self, capability }
-    }
-
-    /// Returns its settings beyond keys and rate.
-    pub fn settings(self) -> &'static [Setting] {
-        dispatch_kind!(self, F => <F as Build>::Shape::SETTINGS)
-    }
-
-    /// Returns what a filter of this kind would promise for `goal`.
-    ///
-    /// # Errors
-    /// As [`solve`].
-    pub fn plan(self, goal: Goal, settings: &Settings) -> Result<Figures, Error> {
-        dispatch_kind!(self, F => {
-            solve::<<F as Build>::Shape>(goal, settings).map(|shape| shape.figures())
-        })
-    }
-
-    /// Returns what a filter of a kind that grows, started for `goal`, would promise once it holds `keys`
-    /// keys.
-    ///
-    /// # Errors
-    /// [`Error::Unsupported`] if the kind does not grow; otherwise as [`solve`].
-    pub fn plan_grown(self, goal: Goal, settings: &Settings, keys: u64) -> Result<Figures, Error> {
-        if !self.can(Capability::Grow) {
-            return Err(self.unsupported(Capability::Grow));
-        }
-        dispatch_kind!(self, F => {
-            solve::<<F as Build>::Shape>(goal, settings).map(|shape| shape.figures_at(keys))
-        })
-    }
-
-    /// Builds a filter of this kind from hashes.
-    ///
-    /// # Errors
-    /// As [`Build::build_with`] and [`solve`].
-    pub fn build(
-        self,
-        sizing: &Sizing,
-        keys: &mut dyn KeySource,
-        options: &BuildOptions<'_>,
-    ) -> Result<AnyFilter, Error> {
-        dispatch_kind!(self, F => build::<F>(sizing, keys, options))
-    }
-
-    /// Builds a map of this kind from hashes and values, which are as wide as the widest unless the
-    /// setting `value_bits` is given.
-    ///
-    /// # Errors
-    /// As [`BuildMap::build_map_with`]; [`Error::Unsupported`] for other kinds.
-    pub fn build_map(
-        self,
-        sizing: &Sizing,
-        entries: &mut dyn EntrySource,
-        options: &BuildOptions<'_>,
-    ) -> Result<AnyFilter, Error> {
-        dispatch_kind!(self, F => match F::build_map_fn() {
-            Some(build) => build(sizing, entries, options).map(Into::into),
-            None => Err(self.unsupported(Capability::Map)),
-        })
-    }
-
-    /// Builds a filter of this kind from hashes, against a deny list.
-    ///
-    /// # Errors
-    /// As [`Deny::build_denying`]; [`Error::Unsupported`] for other kinds.
-    pub fn build_denying(
-        self,
-        sizing: &Sizing,
-        keys: &mut dyn KeySource,
-        denied: &mut dyn KeySource,
-        options: &BuildOptions<'_>,
-    ) -> Result<AnyFilter, Error> {
-        dispatch_kind!(self, F => match F::build_denying_fn() {
-            Some(build) => build(sizing, keys, denied, options).map(Into::into),
-            None => Err(self.unsupported(Capability::Deny)),
-        })
-    }
 }
 
 impl Sealed for AnyFilter {
@@ -552,6 +493,14 @@ impl AnyFilter {
 
     fn as_window_mut(&mut self) -> Result<&mut dyn Window, Error> {
         supported!(self.as_window_mut() else Window)
+    }
+
+    fn as_list(&self) -> Result<&dyn List, Error> {
+        supported!(self.as_list() else List)
+    }
+
+    fn as_resize_mut(&mut self) -> Result<&mut dyn Resize, Error> {
+        supported!(self.as_resize_mut() else Resize)
     }
 
     fn as_adapt(&self) -> Result<&dyn Adapt, Error> {

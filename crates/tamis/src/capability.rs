@@ -18,6 +18,10 @@ pub enum Capability {
     Merge,
     /// Intersects and compares sets, and estimates their cardinality.
     SetOps,
+    /// Lists its fingerprints.
+    List,
+    /// Moves to a table of another size.
+    Resize,
     /// Accepts keys beyond its capacity, at a rising false positive rate.
     Overfill,
     /// Grows beyond its first capacity at the false positive rate that it was made for.
@@ -38,12 +42,14 @@ pub enum Capability {
 
 impl Capability {
     /// All capabilities.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::Insert,
         Self::Remove,
         Self::Count,
         Self::Merge,
         Self::SetOps,
+        Self::List,
+        Self::Resize,
         Self::Overfill,
         Self::Grow,
         Self::Window,
@@ -62,6 +68,8 @@ impl Capability {
             Self::Count => "count",
             Self::Merge => "merge",
             Self::SetOps => "set_ops",
+            Self::List => "list",
+            Self::Resize => "resize",
             Self::Overfill => "overfill",
             Self::Grow => "grow",
             Self::Window => "window",

@@ -69,6 +69,13 @@ pub enum Error {
         /// What is wrong with it.
         what: &'static str,
     },
+    /// A solution of another solver does not satisfy the formula of a filter.
+    Unsatisfied {
+        /// The number of the solution, from 1.
+        solution: u64,
+        /// The number of the first clause that it violates, from 1.
+        clause: u64,
+    },
     /// The kind does not have this capability.
     Unsupported {
         /// The kind.
@@ -195,6 +202,7 @@ impl Error {
             | Self::ReversedRange
             | Self::Value { .. }
             | Self::Unknown(_)
+            | Self::Unsatisfied { .. }
             | Self::Outdated { .. } => ErrorKind::InvalidInput,
             Self::Full { .. } | Self::Capacity { .. } => ErrorKind::Full,
             Self::Unsupported { .. } => ErrorKind::Unsupported,
@@ -249,6 +257,9 @@ impl fmt::Display for Error {
             }
             Self::Mismatch { what } => write!(f, "the filters differ in their {what}"),
             Self::Part { part, what } => write!(f, "part {part} {what}"),
+            Self::Unsatisfied { solution, clause } => {
+                write!(f, "solution {solution} does not satisfy clause {clause} of its formula")
+            }
             Self::Unsupported { kind, capability } => {
                 let able: Vec<_> =
                     Kind::ALL.iter().filter(|k| k.can(*capability)).map(|k| k.name()).collect();

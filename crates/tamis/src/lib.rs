@@ -22,8 +22,8 @@
 //! * [`Keyed<F>`] is what you hold: a [`KeyHasher`] and a filter. It takes strings, bytes, integers and
 //!   tuples, and [`Keyed::builder`] makes it.
 //! * The [filters] work on [`KeyHash`]es, 128 bits per key. Their abilities are traits: [`Insert`],
-//!   [`Remove`], [`Count`], [`Merge`], [`SetOps`], [`Overfill`], [`Grow`], [`Window`], [`Static`],
-//!   [`Map`], [`Deny`], [`Range`], [`Adapt`], [`Persist`].
+//!   [`Remove`], [`Count`], [`Merge`], [`SetOps`], [`List`], [`Resize`], [`Overfill`], [`Grow`],
+//!   [`Window`], [`Static`], [`Map`], [`Deny`], [`Range`], [`Adapt`], [`Persist`].
 //! * [`AnyFilter`] and [`Kind`] are for kinds that are known only at run time. `Keyed<AnyFilter>` has every
 //!   operation of every kind; one that its kind lacks is [`Error::Unsupported`].
 //! * [`BuildParts`] builds a static filter in parts, on several machines.
@@ -112,21 +112,23 @@ pub use tamis_format::{
     ChunkReader, Error as FileError, Header, KeyForms, Limits, Name, Reader, Writer,
 };
 pub use traits::{
-    Adapt, Build, BuildMap, Count, Deny, Filter, Grow, Insert, Map, Merge, Overfill, Persist,
-    Range, Remove, Repair, SetOps, Static, Window, given,
+    Adapt, Build, BuildMap, Count, Deny, Filter, Grow, Insert, List, Map, Merge, Overfill, Persist,
+    Range, Remove, Repair, Resize, SetOps, Static, Window, given,
 };
 
-/// The examples of the README and of pages of `docs/` are tests.
+// The examples of these pages are tests.
 #[cfg(doctest)]
-mod pages {
-    #[doc = include_str!("../../../README.md")]
-    struct Readme;
-    #[doc = include_str!("../../../docs/getting-started.md")]
-    struct GettingStarted;
-    #[doc = include_str!("../../../docs/recipes/dedup-a-log.md")]
-    struct DedupALog;
-    #[doc = include_str!("../../../docs/recipes/ship-a-deny-list.md")]
-    struct ShipADenyList;
-    #[doc = include_str!("../../../docs/recipes/split-a-join.md")]
-    struct SplitAJoin;
-}
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/getting-started.md")]
+struct GettingStarted;
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/recipes/dedup-a-log.md")]
+struct DedupALog;
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/recipes/ship-a-deny-list.md")]
+struct ShipADenyList;
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/recipes/split-a-join.md")]
+struct SplitAJoin;

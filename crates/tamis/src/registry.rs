@@ -18,9 +18,9 @@ macro_rules! registry {
             2 bloom_g BloomG { Insert Merge SetOps } "Qiao, Li, Chen 2014";
             3 split_block_bloom SplitBlockBloom { Insert Merge SetOps } "Putze, Sanders, Singler 2007; Apache Parquet";
             4 counting_bloom CountingBloom { Insert Remove Count Merge } "Fan, Cao, Almeida, Broder 2000";
-            5 hash_compaction HashCompaction { Insert Merge } "Wolper, Leroy 1993";
-            6 quotient Quotient { Insert Remove Merge } "Bender et al. 2012";
-            7 counting_quotient CountingQuotient { Insert Remove Count Merge } "Pandey, Bender, Johnson, Patro 2017";
+            5 hash_compaction HashCompaction { Insert Merge List Resize } "Wolper, Leroy 1993";
+            6 quotient Quotient { Insert Remove Merge List Resize } "Bender et al. 2012";
+            7 counting_quotient CountingQuotient { Insert Remove Count Merge List Resize } "Pandey, Bender, Johnson, Patro 2017";
             8 cuckoo Cuckoo { Insert Remove Count } "Fan, Andersen, Kaminsky, Mitzenmacher 2014";
             9 morton Morton { Insert Remove } "Breslow, Jayasena 2018";
             10 tinyset TinySet { Insert Overfill } "Einziger, Friedman 2015";

@@ -4,10 +4,11 @@
 //! on keys; [`AnyFilter`](crate::AnyFilter) is a filter whose kind is known only at run time.
 //!
 //! [`Filter`] and the traits that add operations to a finished filter ([`Insert`], [`Remove`],
-//! [`Count`], [`Map`], [`Window`], [`Adapt`], [`Range`]) are object-safe. [`Build`], [`Merge`], [`SetOps`] and
-//! [`Persist`] name the filter's own type and are not. All of them are sealed: the filters of this crate
-//! implement them, and new methods may be added in minor releases.
+//! [`Count`], [`List`], [`Resize`], [`Map`], [`Window`], [`Adapt`], [`Range`]) are object-safe. [`Build`],
+//! [`Merge`], [`SetOps`] and [`Persist`] name the filter's own type and are not. All of them are sealed:
+//! the filters of this crate implement them, and new methods may be added in minor releases.
 
+use alloc::boxed::Box;
 use core::ops::RangeInclusive;
 
 use tamis_format::{Reader, Writer};
@@ -303,8 +304,10 @@ pub trait Count: Filter {
 
 /// Takes in another filter's keys.
 pub trait Merge: Filter {
-    /// Makes this filter the union of both. The shapes must be equal. The hashers must be equal too,
-    /// which [`Keyed`](crate::Keyed) checks.
+    /// Makes this filter the union of both. The shapes must be equal; kinds that [`Resize`] also take
+    /// other sizes, if the fingerprints of one are those of the other, or prefixes of them. The union
+    /// then has the shorter fingerprints and the larger capacity. The hashers must be equal too, which
+    /// [`Keyed`](crate::Keyed) checks.
     ///
     /// # Errors
     /// [`Error::Mismatch`] for different shapes, [`Error::Capacity`] if the union does not fit. The
@@ -343,6 +346,32 @@ pub trait SetOps: Merge {
     /// # Errors
     /// [`Error::Mismatch`] for different shapes.
     fn similarity(&self, other: &Self) -> Result<f64, Error>;
+}
+
+/// Lists the fingerprints that it holds.
+pub trait List: Filter {
+    /// Returns the fingerprints in ascending order, each with its number of copies.
+    fn list(&self) -> Box<dyn Iterator<Item = (u64, u64)> + '_>;
+
+    /// Returns the number of bits that the largest possible fingerprint has.
+    fn fingerprint_bits(&self) -> u32;
+}
+
+/// Moves its fingerprints to a table of another size, without the keys.
+///
+/// A larger table has more slots and as many bits fewer in each, so that the fingerprints stay the
+/// same. The false positive rate depends on the fingerprints and on the keys in the filter, and not on
+/// the table: a filter that is enlarged 8 times and then filled has 8 times the rate.
+pub trait Resize: List + Insert {
+    /// Changes the capacity to `keys`, in the smallest table that has room for them. Without `fpr` the
+    /// fingerprints stay as they are. With it they lose as many bits as the rate allows, which cannot be
+    /// undone; `hash_compaction` cannot shorten its fingerprints, and only checks the rate.
+    ///
+    /// # Errors
+    /// [`Error::Capacity`] if the filter holds more than `keys` keys, [`Error::Infeasible`] if the
+    /// fingerprints are too short for the number of keys or for the rate, [`Error::Memory`] if the table
+    /// cannot be allocated. The filter is then unchanged.
+    fn resize(&mut self, keys: u64, fpr: Option<f64>) -> Result<(), Error>;
 }
 
 /// Accepts keys beyond its capacity, at a rising false positive rate, which [`Shape::fpr_at`] states.

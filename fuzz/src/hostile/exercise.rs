@@ -89,8 +89,21 @@ fn query(filter: &Keyed<AnyFilter>, keys: &[KeyHash], sound: bool) {
         any.value_bits().expect("a map");
         assert!(keys.iter().zip(&values).all(|(key, value)| any.get(*key).ok() == Some(*value)));
     }
+    for pair in keys.windows(2) {
+        let within = any.contains_range(pair[0].hi, pair[1].hi);
+        assert_eq!(within.is_ok(), kind.can(Capability::Range));
+        let length = pair[0].lo >> (pair[1].lo % 64);
+        let near = any.contains_range(pair[0].hi, pair[0].hi.wrapping_add(length));
+        // A verified filter never denies a range with a key that it contains.
+        let found = near.is_err() || near.is_ok_and(|found| found) || !any.contains(pair[0]);
+        assert!(!sound || found, "{kind} denies a range");
+    }
     assert_eq!(any.window().is_ok(), kind.can(Capability::Window));
     assert_eq!(any.due().is_ok(), kind.can(Capability::Adapt));
+    match any.list() {
+        Ok(list) => drop(list.count()),
+        Err(_) => assert!(!kind.can(Capability::List)),
+    }
     match any.cardinality() {
         Ok(keys) => assert!(keys >= 0.0, "{keys} keys"),
         Err(_) => assert!(!kind.can(Capability::SetOps)),
@@ -243,6 +256,10 @@ fn merge(filter: &mut Keyed<AnyFilter>, keys: &[KeyHash], random: &mut Random, _
     if random.below(2) == 0 {
         let _ = other.filter_mut().insert_batch(keys);
     }
+    // Most kinds cannot, and some tables have no bit to spare.
+    if random.below(4) == 0 {
+        let _ = other.resize(other.capacity().saturating_mul(2), None);
+    }
     let merged = match random.below(2) {
         0 => filter.merge(&other),
         _ => filter.force_merge(&other),
@@ -290,15 +307,13 @@ fn copy(filter: &mut Keyed<AnyFilter>, _: &[KeyHash], random: &mut Random, sound
 }
 
 fn resize(filter: &mut Keyed<AnyFilter>, _: &[KeyHash], random: &mut Random, _: bool) {
-    match filter.filter_mut() {
-        AnyFilter::Broom(broom) => {
-            if let Ok(shape) = BroomShape::fit(random.below(200) as u64, 0.1) {
-                let _ = broom.resize(shape);
-            }
+    if let AnyFilter::Broom(broom) = filter.filter_mut() {
+        if let Ok(shape) = BroomShape::fit(random.below(200) as u64, 0.1) {
+            let _ = broom.resize(shape);
         }
-        AnyFilter::Quotient(quotient) => drop(quotient.resize()),
-        AnyFilter::CountingQuotient(quotient) => drop(quotient.resize(random.below(400) as u64)),
-        _ => {}
+    } else {
+        let fpr = [None, Some(0.1), Some(1e-6)][random.below(3)];
+        let _ = filter.resize(random.below(400) as u64, fpr);
     }
 }
 

@@ -39,7 +39,7 @@ _Key: TypeAlias = str | bytes | bytearray | memoryview | int | np.integer[Any]
 # A NumPy array, an Arrow column of any library, or an iterable of keys and None.
 _Keys: TypeAlias = Any
 _Path: TypeAlias = str | PathLike[str]
-_Hash: TypeAlias = Literal["fast", "secure"]
+_Hash: TypeAlias = Literal["fast", "secure", "ordered"]
 _Format: TypeAlias = Literal[
     "parquet",
     "spark_v1",
@@ -60,6 +60,7 @@ _Progress: TypeAlias = Callable[[int, int], object] | bool
 class AnyFilter:
     def __contains__(self, key: _Key, /) -> bool: ...
     def contains(self, keys: _Keys, *, threads: int | None = None) -> NDArray[np.bool_]: ...
+    def contains_range(self, first: _Key, last: _Key) -> bool: ...
     def __len__(self) -> int: ...
     def __bool__(self) -> bool: ...
     def __eq__(self, other: object, /) -> bool: ...
@@ -231,7 +232,7 @@ def build(
     bits_per_key: float | None = None,
     deny: _Keys | None = None,
     format: _Format | None = None,
-    hash: _Hash = "fast",
+    hash: _Hash | None = None,
     seed: int | None = None,
     settings: _Settings | None = None,
     threads: int | None = None,

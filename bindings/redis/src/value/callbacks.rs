@@ -85,7 +85,7 @@ unsafe extern "C" fn rdb_save(rdb: *mut raw::RedisModuleIO, pointer: *mut c_void
     match unsafe { value(pointer) } {
         Value::Filter(held) => {
             save_number(rdb, FILTER);
-            each_chunk(&held.filter, |chunk| save_bytes(rdb, chunk));
+            each_chunk(held.filter(), |chunk| save_bytes(rdb, chunk));
         }
         Value::Loading(loading) => {
             save_number(rdb, LOADING);
@@ -180,7 +180,7 @@ fn load(input: &Input, version: c_int) -> Result<Value, Failure> {
             Ok(filter.into())
         }
         LOADING => {
-            let mut loading = Loading::default();
+            let mut loading = Loading::new();
             input.chunks(|chunk| loading.push(chunk, u64::MAX).map(drop))?;
             Ok(Value::Loading(loading))
         }
@@ -241,7 +241,7 @@ unsafe extern "C" fn aof_rewrite(
     };
     // SAFETY: the server passes values of our type.
     match unsafe { value(pointer) } {
-        Value::Filter(held) => each_chunk(&held.filter, emit),
+        Value::Filter(held) => each_chunk(held.filter(), emit),
         Value::Loading(loading) => loading.chunks().for_each(emit),
         Value::Staged(staged) => {
             emit_begin(aof, key, &staged.plan);
@@ -304,18 +304,20 @@ unsafe extern "C" fn mem_usage(pointer: *const c_void) -> usize {
 
 /// Adds the bytes of the value, which are the same on every server that holds the same value.
 unsafe extern "C" fn digest(digest: *mut raw::RedisModuleDigest, pointer: *mut c_void) {
-    let mut all = Vec::new();
+    let add = |chunk: &[u8]| {
+        // SAFETY: the server passed `digest`, and reads the bytes at once.
+        unsafe {
+            api!(RedisModule_DigestAddStringBuffer)(digest, chunk.as_ptr().cast(), chunk.len());
+        }
+    };
     // SAFETY: the server passes values of our type.
     match unsafe { value(pointer) } {
-        Value::Filter(held) => each_chunk(&held.filter, |chunk| all.extend_from_slice(chunk)),
-        Value::Loading(loading) => loading.chunks().for_each(|chunk| all.extend_from_slice(chunk)),
-        Value::Staged(staged) => staged.each_chunk(CHUNK_BYTES, |c| all.extend_from_slice(c)),
+        Value::Filter(held) => each_chunk(held.filter(), add),
+        Value::Loading(loading) => loading.chunks().for_each(add),
+        Value::Staged(staged) => staged.each_chunk(CHUNK_BYTES, add),
     }
-    // SAFETY: the server passed `digest`, and reads the bytes at once.
-    unsafe {
-        api!(RedisModule_DigestAddStringBuffer)(digest, all.as_ptr().cast(), all.len());
-        api!(RedisModule_DigestEndSequence)(digest);
-    }
+    // SAFETY: the server passed `digest`.
+    unsafe { api!(RedisModule_DigestEndSequence)(digest) };
 }
 
 /// Returns the work of freeing: the server frees in the background what takes more than 64 units.
@@ -325,16 +327,15 @@ unsafe extern "C" fn free_effort(_: *mut raw::RedisModuleString, pointer: *const
     memory.div_ceil(1 << 14) as usize
 }
 
+/// Shares the tables: the first change of the original or the copy copies them.
 unsafe extern "C" fn copy(
     _: *mut raw::RedisModuleString,
     _: *mut raw::RedisModuleString,
     pointer: *const c_void,
 ) -> *mut c_void {
     // SAFETY: the server passes values of our type.
-    match unsafe { value(pointer) }.try_clone() {
-        Ok(copy) => Box::into_raw(Box::new(copy)).cast(),
-        Err(_) => ptr::null_mut(),
-    }
+    let copy = unsafe { value(pointer) }.clone();
+    Box::into_raw(Box::new(copy)).cast()
 }
 
 /// Moves the value itself to a better place. Its tables are large, and stay.

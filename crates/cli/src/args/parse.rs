@@ -33,6 +33,15 @@ pub(crate) enum OnOverflow {
     Pass,
 }
 
+/// `--to` of `export`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ExportTo {
+    /// The plain Bloom filter inside a counting filter.
+    Bloom,
+    /// The format of another program.
+    Format(Format),
+}
+
 /// Returns the name with underscores for hyphens.
 pub(crate) fn with_underscores(name: &str) -> String {
     name.replace('-', "_")
@@ -63,6 +72,14 @@ pub(super) fn hash() -> impl TypedValueParser<Value = HashId> {
 pub(super) fn format() -> impl TypedValueParser<Value = Format> {
     PossibleValuesParser::new(Format::ALL.iter().map(|format| possible(format.name())))
         .try_map(|name| with_underscores(&name).parse::<Format>())
+}
+
+pub(super) fn export_to() -> impl TypedValueParser<Value = ExportTo> {
+    let names = std::iter::once("bloom").chain(Format::ALL.iter().map(|format| format.name()));
+    PossibleValuesParser::new(names.map(possible)).map(|name| {
+        // The only name that is not a format.
+        with_underscores(&name).parse().map_or(ExportTo::Bloom, ExportTo::Format)
+    })
 }
 
 pub(super) fn key_type() -> impl TypedValueParser<Value = KeyType> {

@@ -2,7 +2,7 @@
 
 #![cfg_attr(
     not(feature = "redis"),
-    expect(dead_code, reason = "only a build with the feature reads the options")
+    allow(dead_code, reason = "only a build with the feature reads the options")
 )]
 
 use std::path::PathBuf;

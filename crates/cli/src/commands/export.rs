@@ -1,10 +1,11 @@
-//! `tamis export`: writes a filter in the format of another program.
+//! `tamis export`: writes a filter in the format of another program, or the Bloom filter inside one.
 
 use anyhow::{Result, bail};
+use tamis::{AnyFilter, Keyed};
 use tamis_interop::parquet_file::fold_to_fpr;
 use tamis_interop::{Foreign, Format};
 
-use crate::args::Export;
+use crate::args::{Export, ExportTo};
 use crate::errors::failure;
 use crate::{files, output};
 
@@ -12,17 +13,38 @@ pub(crate) fn run(args: &Export) -> Result<()> {
     files::check_target(&args.output)?;
     let name = files::name(&args.filter);
     let mut filter = files::open(&args.filter, true)?;
-    if let Some(fpr) = args.fpr {
-        if args.to != Format::Parquet {
-            bail!("--fpr requires --to parquet: other filters cannot be folded");
-        }
-        filter = fold_to_fpr(filter, fpr).map_err(|error| failure(&name, &error))?;
+    if args.fpr.is_some() && args.to != ExportTo::Format(Format::Parquet) {
+        bail!("--fpr requires --to parquet: other filters cannot be folded");
     }
-    let bytes = filter.export(args.to).map_err(|error| failure(&name, &error))?;
-    files::save_bytes(&bytes, &args.output)?;
+    let (what, bytes) = match args.to {
+        ExportTo::Bloom => {
+            let plain = to_bloom(&filter, &name)?;
+            files::save(&plain, &args.output)?;
+            ("bloom", plain.serialized_len())
+        }
+        ExportTo::Format(format) => {
+            if let Some(fpr) = args.fpr {
+                filter = fold_to_fpr(filter, fpr).map_err(|error| failure(&name, &error))?;
+            }
+            let bytes = filter.export(format).map_err(|error| failure(&name, &error))?;
+            files::save_bytes(&bytes, &args.output)?;
+            (format.name(), bytes.len() as u64)
+        }
+    };
     if !args.quiet {
         let target = files::target_name(&args.output);
-        output::message(format_args!("{target}: {}, {} bytes", args.to, bytes.len()));
+        output::message(format_args!("{target}: {what}, {bytes} bytes"));
     }
     Ok(())
+}
+
+/// Returns the plain Bloom filter inside a counting filter.
+fn to_bloom(filter: &Keyed<AnyFilter>, name: &str) -> Result<Keyed<AnyFilter>> {
+    let AnyFilter::CountingBloom(counting) = filter.filter() else {
+        bail!("{name}: {} has no Bloom filter inside; counting_bloom has", filter.kind());
+    };
+    let plain = counting.to_bloom().map_err(|error| failure(name, &error))?;
+    let mut plain = Keyed::new(*filter.hasher(), AnyFilter::from(plain));
+    plain.record_key_forms(filter.key_forms());
+    Ok(plain)
 }

@@ -40,6 +40,7 @@ pub(crate) fn run(args: &Info) -> Result<()> {
             ("entries", entries.map(Value::from)),
             ("distinct_keys", distinct.map(Value::from)),
             ("value_bits", filter.value_bits().ok().map(Value::from)),
+            ("range_length", filter.as_range().ok().map(|range| range.range_length().into())),
         ];
         for (name, value) in optional {
             if let Some(value) = value {
@@ -70,6 +71,10 @@ pub(crate) fn run(args: &Info) -> Result<()> {
         ("key form", keyed.key_forms().to_string()),
         ("capabilities", super::names(kind).join(", ")),
     ]);
+    if let Ok(range) = filter.as_range() {
+        let length = range.range_length();
+        lines.push(("range length", format!("{length}: the promised rate is that of such ranges")));
+    }
     if let Ok(bits) = filter.value_bits() {
         lines.push(("value bits", bits.to_string()));
     }

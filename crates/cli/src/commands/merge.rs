@@ -2,7 +2,7 @@
 
 use anyhow::{Result, anyhow, bail};
 use serde_json::json;
-use tamis::{AnyFilter, Error, Filter, Keyed};
+use tamis::{AnyFilter, Capability, Error, Filter, Keyed};
 
 use crate::args::Merge;
 use crate::errors::failure;
@@ -77,7 +77,11 @@ fn over_capacity(
     if merged.force_merge(other).is_err() {
         return anyhow!(
             "{name}: the union has more keys than the capacity of {capacity}; build the filters with a \
-             larger --keys"
+             larger --keys{}",
+            match merged.kind().can(Capability::Resize) {
+                true => ", or enlarge the first with `tamis resize`",
+                false => "",
+            }
         );
     }
     let (keys, rate) = (merged.filter().len(), show_rate(merged.filter().fpr()));

@@ -2,7 +2,9 @@
 
 use anyhow::{Result, bail};
 use serde_json::json;
-use tamis::plan::{GROWN_KEYS, recommend, recommend_distinct, recommend_unknown, survey_unknown};
+use tamis::plan::{
+    GROWN_KEYS, recommend, recommend_distinct, recommend_ranges, recommend_unknown, survey_unknown,
+};
 use tamis::{Advice, Capability, Error, Goal, Kind, Merit, Settings};
 
 use crate::args::Plan;
@@ -10,8 +12,15 @@ use crate::number::{show_rate, show_size};
 use crate::output;
 
 pub(crate) fn run(args: &Plan) -> Result<()> {
-    let needs = &args.needs[..];
-    let rank = |goal| rank(goal, needs, args.distinct);
+    let mut needs = args.needs.clone();
+    if args.range_length.is_some() && !needs.contains(&Capability::Range) {
+        needs.push(Capability::Range);
+    }
+    let needs = &needs[..];
+    let rank = |goal| match args.range_length {
+        Some(length) => rank_ranges(goal, needs, length),
+        None => rank(goal, needs, args.distinct),
+    };
     let ranked = match (args.keys, args.fpr, args.bytes) {
         (Some(keys), None, None) => rank(Goal::KeysFpr { keys, fpr: 0.01 })?,
         (Some(keys), Some(fpr), None) => rank(Goal::KeysFpr { keys, fpr })?,
@@ -135,6 +144,19 @@ fn unknown(fpr: f64, needs: &[Capability]) -> Result<Vec<Advice>> {
 /// Returns the recommended kind.
 pub(crate) fn pick(goal: Goal, needs: &[Capability], distinct: bool) -> Result<Kind> {
     Ok(rank(goal, needs, distinct)?[0].kind)
+}
+
+/// Checks that a kind answers ranges.
+pub(crate) fn require_ranges(kind: Kind) -> Result<()> {
+    match kind.can(Capability::Range) {
+        true => Ok(()),
+        false => Err(Error::Unsupported { kind, capability: Capability::Range }.into()),
+    }
+}
+
+/// Ranks the kinds that answer ranges of up to `length` integers.
+fn rank_ranges(goal: Goal, needs: &[Capability], length: u64) -> Result<Vec<Advice>> {
+    Ok(recommend_ranges(goal, needs, length)?)
 }
 
 /// Returns the library's ranking, or an error that says why no kind qualifies: each reason once.

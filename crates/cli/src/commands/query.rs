@@ -25,6 +25,9 @@ pub(crate) fn run(args: &Query) -> Result<bool> {
     if args.column.is_some() || args.format.is_none() && files::is_parquet(&args.filter) {
         return super::parquet::query(args);
     }
+    if args.ranges || !args.range.is_empty() {
+        return super::ranges::query(args);
+    }
     let filter = match args.format {
         Some(format) => files::open_foreign(&args.filter, format)?,
         None => {
@@ -67,6 +70,11 @@ pub(crate) fn run(args: &Query) -> Result<bool> {
     });
     bar.finish_and_clear();
     outcome?;
+    finish(args, total)
+}
+
+/// Prints the number of selected lines for --count. Returns whether there are any.
+pub(super) fn finish(args: &Query, total: u64) -> Result<bool> {
     match (args.count, args.json) {
         (true, true) => output::print_json([json!({ "count": total })])?,
         (true, false) => output::print(total)?,

@@ -46,8 +46,9 @@ mod client {
         let pushed = match &filters[..] {
             [filter] => tamis_redis_client::push(&mut connection, location.key, filter, show),
             shards => match u32::try_from(shards.len()) {
-                Ok(count @ ..=ShardedFilter::MAX_SHARDS) => ShardedFilter::new(location.key, count)
-                    .push(&mut connection, shards, show),
+                Ok(count @ ..=ShardedFilter::MAX_SHARDS) => {
+                    ShardedFilter::new(location.key, count).push(&mut connection, shards, show)
+                }
                 _ => bail!("a filter has at most {} shards", ShardedFilter::MAX_SHARDS),
             },
         };

@@ -1,10 +1,15 @@
 //! Runs the command as a process: generated and hostile inputs, every kind of the registry.
 
 mod crash;
+mod deltas;
 mod duplicates;
 mod foreign;
 mod manners;
+mod passages;
+mod ranges;
 mod sandbox;
+mod sat;
+mod sizes;
 mod streams;
 mod surface;
 mod watchdog;
@@ -156,6 +161,14 @@ fn every_kind_does_what_it_claims() {
         } else {
             refusal(Capability::SetOps, "similar f f");
             refusal(Capability::SetOps, "merge --intersect f f -o x");
+        }
+        if kind.can(Capability::Resize) {
+            sandbox.ok("resize f --keys 6k -q -o i");
+            assert_eq!(sandbox.ok("query i keys").as_bytes(), lines(0, 1000));
+            assert_eq!(sandbox.ok("list i"), sandbox.ok("list f"));
+        } else {
+            refusal(Capability::List, "list f");
+            refusal(Capability::Resize, "resize f --keys 6k -o x");
         }
     }
 }

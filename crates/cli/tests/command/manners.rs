@@ -133,7 +133,9 @@ fn json_has_the_documented_fields() {
     sandbox.ok(&format!("build keys --filter counting_bloom --seed {SEED} --keys 50 -q -o f"));
     sandbox.ok(&format!("build keys --filter tinyset --seed {SEED} --keys 50 -q -o tiny"));
     sandbox.ok(&format!("build keys --filter bloom --seed {SEED} --keys 50 -q -o bloom"));
+    sandbox.ok("build keys --filter quotient --fpr 0.1% -q -o quotient");
     sandbox.ok("build --values values -q -o map");
+    sandbox.ok("build keys --range-length 10 -q -o ranges");
     let mut seen = std::collections::BTreeSet::new();
     for line in [
         "build keys -o x --json",
@@ -141,6 +143,7 @@ fn json_has_the_documented_fields() {
         "query --json f keys",
         "query --json -v f more",
         "query --json -c f keys",
+        "query --json ranges --range 0..z",
         "query --json -v x.parquet --column name names",
         "count --json f keys",
         "get --json map names",
@@ -150,16 +153,23 @@ fn json_has_the_documented_fields() {
         "set --json map changes",
         "comm --json f keys",
         "merge --json f f -o g",
+        "resize --json quotient --keys 200 -o g",
+        "list --json quotient",
+        "diff --json f g -o d",
+        "patch --json f d -o h",
         "similar --json bloom bloom",
+        "similar --json --passages --passage lines keys keys",
         "info --json f",
         "info --json tiny",
         "info --json bloom",
         "info --json map",
+        "info --json ranges",
         "info --json x.parquet",
         "verify --json f broken",
         "filters --json",
         "plan --keys 1M --json",
         "ksat --json one.cnf",
+        "sat export --json keys --seed 0x1 --fpr 50% -o x.cnf",
         "ksat --json none.cnf",
         "ksat --json --flips 10 two.cnf",
     ] {

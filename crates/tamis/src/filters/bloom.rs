@@ -227,7 +227,6 @@ impl Bloom {
         (self.shape, self.bits)
     }
 
-    #[cfg(feature = "std")]
     pub(crate) fn from_parts(shape: BloomShape, bits: BitArray) -> Self {
         Self { shape, bits }
     }

@@ -33,7 +33,8 @@
 use tamis_bits::{Words, prefetch, set};
 use tamis_format::{Name, Reader, Writer};
 
-use super::bloom::{self, MAX_PROBES, PROBES};
+use super::bloom::{self, Bloom, BloomShape, MAX_PROBES, PROBES};
+use super::common::bit_array::BitArray;
 use super::common::{build_by_inserting, check_same, sum_of_keys, usize_words};
 use super::spectral_bloom::CounterArray;
 use crate::error::{Error, Full};
@@ -195,6 +196,30 @@ impl CountingBloom {
         let array = &self.shape.0;
         let stuck = |place: &u64| array.get(&self.counters, *place) == array.largest();
         (0..array.counters).filter(stuck).count() as u64
+    }
+
+    /// Returns the plain Bloom filter of the shadow bits: c + 1 times smaller, for peers that only look
+    /// keys up. It has the same answers, capacity and number of keys.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if the bits cannot be allocated.
+    ///
+    /// # Examples
+    /// ```
+    /// use tamis::{CountingBloom, Keyed};
+    ///
+    /// let mut cache = Keyed::<CountingBloom>::with_capacity(1000, 0.01)?;
+    /// cache.insert("index.html")?;
+    /// let for_peers = Keyed::new(*cache.hasher(), cache.filter().to_bloom()?);
+    /// assert!(for_peers.contains("index.html") && !for_peers.contains("about.html"));
+    /// assert!(for_peers.bytes() * 4 < cache.bytes());
+    /// # Ok::<_, tamis::Error>(())
+    /// ```
+    pub fn to_bloom(&self) -> Result<Bloom, Error> {
+        let CounterArray { counters, probes, keys, .. } = self.shape.0;
+        let shape = BloomShape::new(counters, probes, keys)?;
+        let words = Words::copy_of(&self.shadow)?;
+        Ok(Bloom::from_parts(shape, BitArray::from_parts(words, self.len, keys)))
     }
 
     #[inline(always)]
@@ -442,6 +467,27 @@ mod tests {
                 }
             }
             filter.validate().unwrap();
+        }
+    }
+
+    #[test]
+    fn the_plain_filter_has_the_same_answers() {
+        for (width, copies) in [(4, 1), (2, 5)] {
+            let shape = CountingBloomShape::new(9_600, 7, width, 1000 * copies).unwrap();
+            let mut filter = CountingBloom::new(shape).unwrap();
+            for key in 0..1000 * copies {
+                filter.insert(hash(4, key % 1000)).unwrap();
+            }
+            // Stuck counters leave bits behind, which the plain filter has too.
+            for key in 500 * copies..1000 * copies {
+                assert!(filter.remove(hash(4, key % 1000)));
+            }
+            let plain = filter.to_bloom().unwrap();
+            plain.validate().unwrap();
+            assert_eq!((plain.len(), plain.shape().keys()), (500 * copies, 1000 * copies));
+            for key in 0..20_000 {
+                assert_eq!(plain.contains(hash(4, key)), filter.contains(hash(4, key)));
+            }
         }
     }
 

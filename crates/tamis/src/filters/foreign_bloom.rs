@@ -492,7 +492,9 @@ impl ForeignBloom {
         let words = self.bits.words_mut();
         specialise!(self.shape.walk, WALK => {
             let mut places = WALK.places(key, self.shape.bits);
-            (0..self.shape.probes).for_each(|_| set::set(words, places.next()));
+            for _ in 0..self.shape.probes {
+                set::set(words, places.next());
+            }
         });
     }
 
@@ -500,7 +502,13 @@ impl ForeignBloom {
     fn all_set(&self, walk: Walk, key: KeyHash) -> bool {
         let words = self.bits.words();
         let mut places = walk.places(key, self.shape.bits);
-        (0..self.shape.probes).all(|_| set::get(words, places.next()))
+        // A loop, because the closure of `all` would be called and look at the walk for each place.
+        for _ in 0..self.shape.probes {
+            if !set::get(words, places.next()) {
+                return false;
+            }
+        }
+        true
     }
 
     /// Looks up many keys in rounds: each round tests one bit of every remaining key and prefetches the

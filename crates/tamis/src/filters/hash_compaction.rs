@@ -29,13 +29,14 @@
 //! ends unsuccessful searches early and makes equal sets equal bytes. Linear probing does not wrap
 //! around, which would break the order.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use tamis_bits::{Words, packed, prefetch, range, set};
 use tamis_format::{Name, Reader, Writer};
 
 use super::common::sort::{CHECKED, dedup, sort};
-use super::common::{check_same, usize_words};
+use super::common::{TOO_SHORT, usize_words};
 use crate::error::{Error, Full};
 use crate::hash::KeyHash;
 use crate::limits::MAX_KEYS;
@@ -45,7 +46,7 @@ use crate::options::BuildOptions;
 use crate::settings::Settings;
 use crate::shape::{Figures, Shape};
 use crate::source::{KeySource, read_all};
-use crate::traits::{Build, Filter, Insert, Merge, Persist};
+use crate::traits::{Build, Filter, Insert, List, Merge, Persist, Resize};
 
 const TABLE: Name = Name::new("table");
 const MAX_SLOTS: u64 = 1 << 49;
@@ -90,6 +91,12 @@ impl HashCompactionShape {
             return Err(Error::Limit { what: "keys for this number of slots", asked: keys, most });
         }
         Ok(Self { slots, width, keys })
+    }
+
+    /// Returns the shape with the fewest slots for `keys` fingerprints of `width` bits.
+    fn of_width(width: u32, keys: u64) -> Result<Self, Error> {
+        crate::shape::check_keys(keys)?;
+        Self::new(least_slots(keys), width, keys)
     }
 
     /// Returns the number of home slots.
@@ -354,11 +361,42 @@ impl Insert for HashCompaction {
 }
 
 impl Merge for HashCompaction {
-    /// Merges both tables in one pass into a new table.
+    /// Merges both tables in one pass into a new table. The fingerprints must be as long; the numbers of
+    /// slots may differ.
     fn merge(&mut self, other: &Self) -> Result<(), Error> {
-        check_same(&self.shape, &other.shape)?;
+        let shape = match &self.shape {
+            shape if *shape == other.shape => shape.clone(),
+            HashCompactionShape { width, keys, .. } if *width == other.shape.width => {
+                HashCompactionShape::of_width(*width, other.shape.keys.max(*keys))?
+            }
+            _ => return Err(Error::Mismatch { what: "shape" }),
+        };
         let union = union(self.fingerprints(), other.fingerprints());
-        *self = Self::from_sorted(&self.shape, union, || Ok(()))?;
+        *self = Self::from_sorted(&shape, union, || Ok(()))?;
+        Ok(())
+    }
+}
+
+impl List for HashCompaction {
+    fn list(&self) -> Box<dyn Iterator<Item = (u64, u64)> + '_> {
+        Box::new(self.fingerprints().map(|fingerprint| (fingerprint, 1)))
+    }
+
+    fn fingerprint_bits(&self) -> u32 {
+        self.shape.width
+    }
+}
+
+impl Resize for HashCompaction {
+    fn resize(&mut self, keys: u64, fpr: Option<f64>) -> Result<(), Error> {
+        if self.len > keys {
+            return Err(Error::Capacity { capacity: keys });
+        }
+        let shape = HashCompactionShape::of_width(self.shape.width, keys)?;
+        if fpr.is_some_and(|fpr| shape.fpr_at(keys) > fpr) {
+            return Err(TOO_SHORT);
+        }
+        *self = Self::from_sorted(&shape, self.fingerprints(), || Ok(()))?;
         Ok(())
     }
 }
@@ -463,6 +501,30 @@ mod tests {
         let others = build(&hashes(2, 0..1500));
         assert!(matches!(union.merge(&others), Err(Error::Capacity { capacity: 1500 })));
         assert_eq!(union, before);
+    }
+
+    #[test]
+    fn a_table_of_another_size_has_the_same_fingerprints() {
+        let keys = hashes(1, 0..1500);
+        let build = |keys: &[KeyHash], capacity| {
+            let shape = HashCompactionShape::of_width(20, capacity).unwrap();
+            HashCompaction::build(shape, keys).unwrap()
+        };
+        let first = build(&keys[..1000], 1000);
+        let mut filter = first.clone();
+        for capacity in [1001, 7000, 1000] {
+            filter.resize(capacity, Some(0.01)).unwrap();
+            assert_eq!(filter, build(&keys[..1000], capacity));
+        }
+        assert!(matches!(filter.resize(900, None), Err(Error::Capacity { capacity: 900 })));
+        assert!(matches!(filter.resize(1000, Some(1e-6)), Err(Error::Infeasible { .. })));
+        assert_eq!(filter, first);
+        assert!(filter.list().eq(filter.fingerprints().map(|fingerprint| (fingerprint, 1))));
+        filter.merge(&build(&keys[500..], 1600)).unwrap();
+        assert_eq!(filter, build(&keys, 1600));
+        let other = HashCompactionShape::of_width(21, 1600).unwrap();
+        let other = HashCompaction::new(other).unwrap();
+        assert!(matches!(filter.merge(&other), Err(Error::Mismatch { what: "shape" })));
     }
 
     /// Two fingerprints that are both past their homes can change places unnoticed, but for their order.

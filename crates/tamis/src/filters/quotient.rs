@@ -26,8 +26,8 @@
 //! A non-member passes if its whole fingerprint is in the table: 1 - (1 - 2^-(q+r))^n, which is about
 //! 1 - exp(-load / 2^r). Equal fingerprints are stored once per copy, so removing a member never
 //! removes another one that shares its fingerprint. The fingerprints can be listed, merged with
-//! another filter in one pass, and moved to a table of twice the size, where the quotient takes one
-//! bit from the remainder. None of this needs the keys.
+//! another filter of any size in one pass, and moved to a table of twice the size, where the quotient
+//! takes one bit from the remainder ([`Resize`]). None of this needs the keys.
 //!
 //! The load is at most 0.9: a search reads about load / (1 - load)^2 slots, 90 at 0.9 and 380 at
 //! 0.95. Removing a false positive removes the member with the same fingerprint. Copies of a key are
@@ -42,11 +42,13 @@
 
 mod inspect;
 
+use alloc::boxed::Box;
+
 use tamis_bits::{Words, packed, prefetch, set};
 use tamis_format::{Name, Reader, Writer};
 
 use super::common::sort::{CHECKED, collect_sorted};
-use super::common::{check_same, usize_words};
+use super::common::{TOO_SHORT, usize_words};
 use crate::error::{Error, Full};
 use crate::hash::KeyHash;
 #[cfg(not(feature = "std"))]
@@ -55,7 +57,7 @@ use crate::options::BuildOptions;
 use crate::settings::Settings;
 use crate::shape::{Figures, Shape};
 use crate::source::KeySource;
-use crate::traits::{Build, Filter, Insert, Merge, Persist, Remove};
+use crate::traits::{Build, Filter, Insert, List, Merge, Persist, Remove, Resize};
 
 const TABLE: Name = Name::new("table");
 const MAX_QUOTIENT: u32 = 49;
@@ -114,6 +116,19 @@ impl QuotientShape {
         self.remainder
     }
 
+    /// Returns the shape with the fewest slots for `keys` fingerprints of `bits` bits.
+    fn of_bits(keys: u64, bits: u32) -> Result<Self, Error> {
+        (bits.saturating_sub(MAX_REMAINDER)..bits.min(MAX_QUOTIENT + 1))
+            .find(|quotient| most_keys(*quotient) >= keys)
+            .ok_or(Error::Infeasible { why: "the fingerprints are too short for so many keys" })
+            .and_then(|quotient| Self::new(quotient, bits - quotient, keys))
+    }
+
+    /// Returns the bits of a fingerprint.
+    fn bits(&self) -> u32 {
+        self.quotient + self.remainder
+    }
+
     fn buckets(&self) -> u64 {
         1 << self.quotient
     }
@@ -133,7 +148,7 @@ impl QuotientShape {
 
     #[inline(always)]
     fn fingerprint(&self, key: KeyHash) -> u64 {
-        key.hi >> (64 - self.quotient - self.remainder)
+        key.hi >> (64 - self.bits())
     }
 
     fn split(&self, fingerprint: u64) -> (u64, u64) {
@@ -173,7 +188,7 @@ impl Shape for QuotientShape {
     }
 
     fn fpr_at(&self, keys: u64) -> f64 {
-        let differ = (-(-f64::from(self.quotient + self.remainder)).exp2()).ln_1p();
+        let differ = (-(-f64::from(self.bits())).exp2()).ln_1p();
         if keys == 0 { 0.0 } else { -(keys as f64 * differ).exp_m1() }
     }
 }
@@ -204,22 +219,6 @@ impl Quotient {
     pub fn new(shape: QuotientShape) -> Result<Self, Error> {
         let table = Words::zeroed(usize_words(shape.words())?)?;
         Ok(Self { shape, len: 0, table })
-    }
-
-    /// Doubles the slots and the capacity. Each quotient takes the highest bit of its remainder, so the
-    /// fingerprints stay the same, and the rate depends only on the keys in the filter.
-    ///
-    /// # Errors
-    /// [`Error::Infeasible`] if the remainders have only 1 bit; [`Error::Limit`] or [`Error::Memory`] if
-    /// the new table is too large.
-    pub fn resize(&mut self) -> Result<(), Error> {
-        let QuotientShape { quotient, remainder, keys } = self.shape;
-        if remainder == 1 {
-            return Err(Error::Infeasible { why: "the remainders have only 1 bit" });
-        }
-        let shape = QuotientShape::new(quotient + 1, remainder - 1, keys * 2)?;
-        *self = Self::from_sorted(&shape, self.fingerprints(), || Ok(()))?;
-        Ok(())
     }
 
     /// Returns the fingerprints in ascending order, each once per copy.
@@ -383,7 +382,7 @@ impl Build for Quotient {
         keys: impl KeySource,
     ) -> Result<Self, Error> {
         let shape = fit(0)?;
-        let bits = shape.quotient + shape.remainder;
+        let bits = shape.bits();
         let fingerprints =
             collect_sorted(options, shape.keys, keys, bits, |key| shape.fingerprint(key))?;
         let len = fingerprints.len() as u64;
@@ -482,12 +481,57 @@ impl Remove for Quotient {
 }
 
 impl Merge for Quotient {
-    /// Merges both tables in one pass into a new table.
+    /// Merges both tables in one pass into a new table. Filters of all sizes merge.
     fn merge(&mut self, other: &Self) -> Result<(), Error> {
-        check_same(&self.shape, &other.shape)?;
-        let merged = merge_sorted(self.fingerprints(), other.fingerprints());
+        let bits = self.shape.bits().min(other.shape.bits());
+        let shape = match self.shape == other.shape {
+            true => self.shape.clone(),
+            false => QuotientShape::of_bits(self.shape.keys.max(other.shape.keys), bits)?,
+        };
+        let [a, b] = [self, other].map(|filter| filter.shape.bits() - bits);
+        let own = self.fingerprints().map(|fingerprint| fingerprint >> a);
+        let others = other.fingerprints().map(|fingerprint| fingerprint >> b);
         // It checks the capacity.
-        *self = Self::from_sorted(&self.shape, merged, || Ok(()))?;
+        *self = Self::from_sorted(&shape, merge_sorted(own, others), || Ok(()))?;
+        Ok(())
+    }
+}
+
+impl List for Quotient {
+    fn list(&self) -> Box<dyn Iterator<Item = (u64, u64)> + '_> {
+        let mut fingerprints = self.fingerprints().peekable();
+        Box::new(core::iter::from_fn(move || {
+            let fingerprint = fingerprints.next()?;
+            let mut copies = 1;
+            while fingerprints.next_if_eq(&fingerprint).is_some() {
+                copies += 1;
+            }
+            Some((fingerprint, copies))
+        }))
+    }
+
+    fn fingerprint_bits(&self) -> u32 {
+        self.shape.bits()
+    }
+}
+
+impl Resize for Quotient {
+    /// Twice the slots take one bit from each remainder.
+    fn resize(&mut self, keys: u64, fpr: Option<f64>) -> Result<(), Error> {
+        if self.len > keys {
+            return Err(Error::Capacity { capacity: keys });
+        }
+        let bits = self.shape.bits();
+        let shape = match fpr {
+            None => QuotientShape::of_bits(keys, bits)?,
+            Some(fpr) => (1..=bits)
+                .filter_map(|bits| QuotientShape::of_bits(keys, bits).ok())
+                .find(|shape| shape.fpr_at(keys) <= fpr)
+                .ok_or(TOO_SHORT)?,
+        };
+        let dropped = bits - shape.bits();
+        let fingerprints = self.fingerprints().map(|fingerprint| fingerprint >> dropped);
+        *self = Self::from_sorted(&shape, fingerprints, || Ok(()))?;
         Ok(())
     }
 }
@@ -619,18 +663,69 @@ mod tests {
 
     #[test]
     fn a_table_of_twice_the_size_has_the_same_fingerprints() {
-        let shape = QuotientShape::new(6, 9, 57).unwrap();
         let keys: Vec<KeyHash> = (0..57).map(|i| KeyHash { hi: mix(i), lo: 0 }).collect();
-        let mut filter = Quotient::build(shape, &keys[..]).unwrap();
+        let build = |shape| Quotient::build(shape, &keys[..]).unwrap();
+        let first = build(QuotientShape::new(6, 9, 57).unwrap());
+        let mut filter = first.clone();
         for bits in 1..=8 {
             let before: Vec<u64> = filter.fingerprints().collect();
-            filter.resize().unwrap();
+            filter.resize(57 << bits, None).unwrap();
             filter.validate().unwrap();
             assert!(filter.fingerprints().eq(before));
-            let shape = QuotientShape::new(6 + bits, 9 - bits, 57 << bits).unwrap();
-            assert_eq!(filter, Quotient::build(shape, &keys[..]).unwrap());
+            assert_eq!(filter, build(QuotientShape::new(6 + bits, 9 - bits, 57 << bits).unwrap()));
         }
-        assert!(matches!(filter.resize(), Err(Error::Infeasible { .. })));
+        let large = filter.clone();
+        assert!(matches!(filter.resize(57 << 9, None), Err(Error::Infeasible { .. })));
+        assert!(matches!(filter.resize(56, None), Err(Error::Capacity { capacity: 56 })));
+        assert_eq!(filter, large);
+        filter.resize(57, None).unwrap();
+        assert_eq!(filter, first);
+        // Shorter fingerprints: those of a filter that was built with them.
+        for remainder in (1..9).rev() {
+            let shorter = build(QuotientShape::new(6, remainder, 57).unwrap());
+            let mut filter = large.clone();
+            filter.resize(57, Some(shorter.shape().figures().fpr)).unwrap();
+            assert_eq!(filter, shorter);
+        }
+        assert!(matches!(filter.resize(57, Some(1e-9)), Err(Error::Infeasible { .. })));
+    }
+
+    #[test]
+    fn filters_of_unlike_sizes_merge() {
+        let keys: Vec<KeyHash> = (0..900).map(|i| KeyHash { hi: mix(i), lo: 0 }).collect();
+        for (large, small) in [((10, 9), (6, 13)), ((10, 9), (6, 12)), ((10, 6), (6, 20))] {
+            let [large, small] = [(large, 0..800, 921), (small, 800..857, 57)].map(
+                |((quotient, remainder), range, capacity)| {
+                    let shape = QuotientShape::new(quotient, remainder, capacity).unwrap();
+                    Quotient::build(shape, &keys[range]).unwrap()
+                },
+            );
+            let bits = large.shape.bits().min(small.shape.bits());
+            let shape = QuotientShape::new(10, bits - 10, 921).unwrap();
+            let union = Quotient::build(shape, &keys[..857]).unwrap();
+            for (mut a, b) in [(large.clone(), &small), (small.clone(), &large)] {
+                a.merge(b).unwrap();
+                assert_eq!(a, union);
+            }
+            let mut much = large.clone();
+            much.insert_batch(&keys[800..]).unwrap();
+            let before = much.clone();
+            assert!(matches!(much.merge(&small), Err(Error::Capacity { capacity: 921 })));
+            assert_eq!(much, before);
+        }
+    }
+
+    #[test]
+    fn copies_are_listed_once() {
+        let shape = QuotientShape::new(6, 9, 57).unwrap();
+        let keys = [5, 7, 7, 7, 9].map(|i| KeyHash { hi: mix(i), lo: 0 });
+        let filter = Quotient::build(shape.clone(), &keys[..]).unwrap();
+        let mut expected: Vec<_> =
+            [(5, 1), (7, 3), (9, 1)].map(|(i, n)| (mix(i) >> 49, n)).to_vec();
+        expected.sort_unstable();
+        assert_eq!(filter.list().collect::<Vec<_>>(), expected);
+        assert_eq!(filter.fingerprint_bits(), 15);
+        assert_eq!(Quotient::new(shape).unwrap().list().count(), 0);
     }
 
     #[test]

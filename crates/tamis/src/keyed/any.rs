@@ -2,6 +2,7 @@
 //!
 //! An operation that the kind lacks is [`Error::Unsupported`].
 
+use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
@@ -248,7 +249,8 @@ impl Keyed<AnyFilter> {
         self.filter.adapt(hash, members)
     }
 
-    /// Adds the keys of `other`, which must have the same kind, shape, hash and seed.
+    /// Adds the keys of `other`, which must have the same kind, hash and seed, and a shape that
+    /// [`Merge::merge`](crate::Merge::merge) takes.
     ///
     /// # Errors
     /// [`Error::Mismatch`] or [`Error::Capacity`]; the filter is then unchanged.
@@ -297,5 +299,30 @@ impl Keyed<AnyFilter> {
     /// Only [`Error::Unsupported`].
     pub fn cardinality(&self) -> Result<f64, Error> {
         self.filter.cardinality()
+    }
+
+    /// Returns the fingerprints with their counts: see [`List::list`](crate::List::list).
+    ///
+    /// # Errors
+    /// Only [`Error::Unsupported`].
+    pub fn list(&self) -> Result<Box<dyn Iterator<Item = (u64, u64)> + '_>, Error> {
+        self.filter.list()
+    }
+
+    /// Changes the capacity: see [`Resize::resize`](crate::Resize::resize).
+    ///
+    /// ```
+    /// use tamis::{AnyFilter, Keyed, Kind};
+    /// let mut seen = Keyed::<AnyFilter>::builder(Kind::Quotient).capacity(100).fpr(1e-6).empty()?;
+    /// seen.insert("apple")?;
+    /// seen.resize(1000, None)?;
+    /// assert!(seen.contains("apple") && seen.capacity() == 1000);
+    /// # Ok::<_, tamis::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Resize::resize`](crate::Resize::resize); the filter is then unchanged.
+    pub fn resize(&mut self, keys: u64, fpr: Option<f64>) -> Result<(), Error> {
+        self.filter.resize(keys, fpr)
     }
 }

@@ -2,6 +2,7 @@
 
 mod deny;
 mod foreign;
+mod solution;
 mod values;
 
 use std::sync::OnceLock;
@@ -12,13 +13,15 @@ use indicatif::ProgressBar;
 use serde_json::json;
 use tamis::plan::FIRST_KEYS;
 use tamis::{
-    AnyFilter, BuildOptions, Capability, Filter, KeyHash, KeyHasher, Keyed, Kind, Progress, Sizing,
+    AnyFilter, BuildOptions, Capability, Filter, HashId, KeyHash, KeyHasher, Keyed, Kind, Progress,
+    Sizing,
 };
+use tamis_interop::KeyType;
 
 use crate::args::Build;
 use crate::duplicates::{Distinct, DistinctRuns, Inserted};
 use crate::errors::failure;
-use crate::hashing::{Pool, Runs, Tally, each_run, hash_keys};
+use crate::hashing::{Pool, Runs, Tally, each_run, hash_keys, hash_typed};
 use crate::input::{Batch, Keys, Separator};
 use crate::number::{show_rate, show_size, show_speed};
 use crate::{files, memory, output, progress};
@@ -32,6 +35,9 @@ pub(crate) fn run(args: &Build) -> Result<()> {
     }
     if args.values {
         return values::build(args);
+    }
+    if !args.solution.is_empty() {
+        return solution::build(args);
     }
     if !args.deny.is_empty() {
         return deny::build(args);
@@ -47,6 +53,7 @@ pub(crate) fn run(args: &Build) -> Result<()> {
     let pass = Pass { args, keys: &keys, hasher: &hasher };
     let counted = if counts { Some(pass.count()?) } else { None };
     let kind = choose(args, args.keys.or(counted).unwrap_or(FIRST_KEYS))?;
+    kind.check_hash(hasher.id())?;
     let Built { filter, tally, duplicates } =
         pass.build(kind, &sizing(args, kind, counted), once)?;
     if counted.is_some_and(|counted| counted != tally.keys - duplicates.unwrap_or(0)) {
@@ -88,7 +95,8 @@ fn save(
     read: Read,
     start: Instant,
 ) -> Result<()> {
-    let filter = Keyed::new(hasher, filter).with_key_forms(args.form.key_forms());
+    let forms = args.key_type.map_or(args.form.key_forms(), KeyType::form);
+    let filter = Keyed::new(hasher, filter).with_key_forms(forms);
     files::save(&filter, &args.output)?;
     report(args, filter.filter(), &read, start.elapsed().as_secs_f64())
 }
@@ -110,14 +118,25 @@ fn check_flags(args: &Build) -> Result<()> {
             bail!("--{name} requires a --filter with that setting: {able}");
         }
     }
+    if let (Some(_), Some(kind)) = (args.range_length, args.filter.0) {
+        super::plan::require_ranges(kind)?;
+    }
     Ok(())
+}
+
+/// Returns whether the filter is to answer ranges.
+fn has_ranges(args: &Build) -> bool {
+    let of_kind = args.filter.0.is_some_and(|kind| kind.can(Capability::Range));
+    of_kind || args.range_length.is_some() || args.needs.contains(&Capability::Range)
 }
 
 /// Returns the hasher for the keys.
 fn hasher(args: &Build) -> Result<KeyHasher> {
+    let fallback = if has_ranges(args) { HashId::Ordered } else { HashId::Fast };
+    let hash = args.hash.unwrap_or(fallback);
     Ok(match args.seed {
-        Some(seed) => KeyHasher::new(args.hash, seed),
-        None => KeyHasher::random(args.hash)?,
+        Some(seed) => KeyHasher::new(hash, seed),
+        None => KeyHasher::random(hash)?,
     })
 }
 
@@ -133,7 +152,11 @@ fn size(args: &Build) -> Sizing {
         _ => Sizing::fpr(args.fpr.unwrap_or(0.01)),
     };
     let sizing = args.set.iter().fold(sizing, |sizing, (name, value)| sizing.set(name, &**value));
-    flags(args).fold(sizing, |sizing, (name, value)| sizing.set(name, &**value))
+    let sizing = flags(args).fold(sizing, |sizing, (name, value)| sizing.set(name, &**value));
+    match args.range_length {
+        Some(length) => sizing.set("range_length", length),
+        None => sizing,
+    }
 }
 
 /// Returns the size with the capacity that the kind needs: that of `--keys`, else the counted keys.
@@ -154,6 +177,10 @@ fn choose(args: &Build, keys: u64) -> Result<Kind> {
             bail!("--needs chooses a kind, but --filter already states {kind}")
         }
         Some(kind) => Ok(kind),
+        None if args.range_length.is_some() => {
+            let needs = [&args.needs[..], &[Capability::Range]].concat();
+            super::plan::pick(goal, &needs, args.distinct)
+        }
         // A capacity beyond the keys at hand is useful only to a kind that inserts.
         None if args.needs.is_empty() && args.keys.is_some() => {
             super::plan::pick(goal, &[Capability::Insert], args.distinct)
@@ -232,7 +259,7 @@ impl Pass<'_> {
             })
         };
         let explain = |error| match (error, self.args.keys) {
-            (tamis::Error::Full { .. }, _) if once => anyhow!(
+            (tamis::Error::Full { .. }, _) if once || self.args.key_type.is_some() => anyhow!(
                 "a key occurs more often than {kind} can hold; use --distinct to insert each key once"
             ),
             (tamis::Error::Full { .. }, _) => {
@@ -283,7 +310,7 @@ impl Pass<'_> {
             let bar = solving.get_or_init(|| progress::solving(now.keys, args.quiet));
             progress::show(bar, now);
         };
-        let mut options = BuildOptions::new();
+        let mut options = BuildOptions::new().seed(self.hasher.seed());
         if let Some(limit) = args.time_limit {
             options = options.time_limit(limit);
         }
@@ -326,6 +353,17 @@ impl Pass<'_> {
         })
     }
 
+    /// Hashes the keys of a batch.
+    fn hash(&self, batch: &Batch<'_>, hashes: &mut Vec<KeyHash>) -> Result<()> {
+        match self.args.key_type {
+            Some(key_type) => hash_typed(batch, self.hasher, key_type, false, hashes),
+            None => {
+                hash_keys(batch, self.hasher, hashes);
+                Ok(())
+            }
+        }
+    }
+
     /// Hashes on worker threads while this thread builds from the hashes.
     fn hash_into(
         &self,
@@ -335,13 +373,14 @@ impl Pass<'_> {
         let pool = Pool::<Vec<KeyHash>>::default();
         let hash = |batch: &Batch<'_>| {
             let mut hashes = pool.take();
-            hash_keys(batch, self.hasher, &mut hashes);
+            self.hash(batch, &mut hashes)?;
             bar.inc(batch.read_bytes());
             let tally = Tally::of(&hashes);
-            (hashes, tally)
+            anyhow::Ok((hashes, tally))
         };
         let built = self.keys.pull(self.args.form.threads(), hash, |next| {
-            let mut runs = Runs::new(next, &pool);
+            let mut next = || next()?.transpose();
+            let mut runs = Runs::new(&mut next, &pool);
             let filter = build(&mut runs)?;
             Ok((filter, runs.tally))
         });
@@ -356,7 +395,7 @@ impl Pass<'_> {
         let pool = Pool::<(Vec<KeyHash>, Vec<bool>)>::default();
         let query = |batch: &Batch<'_>| {
             let (mut hashes, mut answers) = pool.take();
-            hash_keys(batch, self.hasher, &mut hashes);
+            self.hash(batch, &mut hashes)?;
             answers.resize(hashes.len(), false);
             filter.contains_batch(&hashes, &mut answers);
             bar.inc(batch.read_bytes());
@@ -364,10 +403,11 @@ impl Pass<'_> {
             let wrong = answers.iter().position(|answer| *answer != expected);
             let wrong = wrong.map(|index| place(batch, index));
             pool.give((hashes, answers));
-            (tally, wrong)
+            anyhow::Ok((tally, wrong))
         };
         let (mut read, mut first) = (Tally::default(), None);
-        self.keys.each_batch(self.args.form.threads(), query, |(tally, wrong)| {
+        self.keys.each_batch(self.args.form.threads(), query, |queried| {
+            let (tally, wrong) = queried?;
             read.add(tally);
             first = first.take().or(wrong);
             Ok(())

@@ -566,7 +566,8 @@ mod tests {
     #[test]
     fn the_words_follow_from_the_counts() {
         let stride = planned_stride(9000, Spread::poisson(0.5));
-        let count = |place: u64| mix(place) % 4 + u64::from(place % 50 == 0) * (mix(place) >> 40);
+        let count =
+            |place: u64| mix(place) % 4 + u64::from(place.is_multiple_of(50)) * (mix(place) >> 40);
         let make = |places: &mut dyn Iterator<Item = u64>| {
             let mut array = CompactCounters::new(9000, stride).unwrap();
             places.for_each(|place| array.set(place, count(place)).unwrap());

@@ -91,6 +91,10 @@ pub(super) fn check_same<S: Shape>(a: &S, b: &S) -> Result<(), Error> {
     if a == b { Ok(()) } else { Err(Error::Mismatch { what: "shape" }) }
 }
 
+/// [`Resize::resize`](crate::traits::Resize::resize) of a filter whose fingerprints do not suffice.
+pub(super) const TOO_SHORT: Error =
+    Error::Infeasible { why: "the fingerprints are too short for that rate" };
+
 /// The keys of a union, if they fit.
 pub(super) fn sum_of_keys(a: u64, b: u64, most: u64) -> Result<u64, Error> {
     a.checked_add(b).filter(|sum| *sum <= most).ok_or(Error::Capacity { capacity: most })

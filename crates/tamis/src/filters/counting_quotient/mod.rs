@@ -23,7 +23,7 @@
 //! A non-member passes if its whole fingerprint is in the table: 1 - (1 - 1/(slots · 2^r))^n for n
 //! keys. The number of slots is arbitrary. The fingerprints can be listed with their counts, merged in
 //! one pass, and moved to a table of 2, 4, 8 … times the slots with as many bits fewer in the
-//! remainder, because slots · 2^r, and so every fingerprint, stays the same.
+//! remainder ([`Resize`]), because slots · 2^r, and so every fingerprint, stays the same.
 //!
 //! Counts are exact for fingerprints: the count of a key is too high only if another key shares its
 //! fingerprint. Removing a non-member returns `false` if its fingerprint is not in. Otherwise one copy
@@ -43,6 +43,7 @@
 mod counter;
 mod table;
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use tamis_bits::range::scale;
@@ -52,7 +53,7 @@ use tamis_format::{Name, Reader, Writer};
 
 use self::table::{BLOCK, Layout, Table, TableBuilder, with_layout};
 use super::common::sort::{CHECKED, collect_sorted};
-use super::common::{check_same, near, sum_of_keys};
+use super::common::{TOO_SHORT, near, sum_of_keys};
 use crate::error::{Error, Full};
 use crate::hash::KeyHash;
 use crate::limits::MAX_KEYS;
@@ -62,7 +63,7 @@ use crate::options::BuildOptions;
 use crate::settings::Settings;
 use crate::shape::{Figures, Shape};
 use crate::source::KeySource;
-use crate::traits::{Build, Count, Filter, Insert, Merge, Persist, Remove};
+use crate::traits::{Build, Count, Filter, Insert, List, Merge, Persist, Remove, Resize};
 
 const TABLE: Name = Name::new("table");
 const MAX_SLOTS: u64 = 1 << 49;
@@ -119,6 +120,14 @@ impl CountingQuotientShape {
     /// Returns the bits of a remainder.
     pub fn remainder(&self) -> u32 {
         self.remainder
+    }
+
+    /// Returns the shape with the fewest slots for `keys` keys and this number of possible fingerprints.
+    fn of_fingerprints(keys: u64, all: u64) -> Result<Self, Error> {
+        (MIN_REMAINDER..=MAX_REMAINDER.min(all.trailing_zeros()))
+            .rev()
+            .find_map(|remainder| Self::new(all >> remainder, remainder, keys).ok())
+            .ok_or(Error::Infeasible { why: "the fingerprints are too short for so many keys" })
     }
 
     fn blocks(&self) -> u64 {
@@ -259,32 +268,6 @@ impl CountingQuotient {
             .map(move |(quotient, entry)| (quotient << width | entry.remainder, entry.count))
     }
 
-    /// Changes the number of slots to 2, 4, 8 … times as many or a half, a quarter …, and the capacity
-    /// by the same factor. Each doubling takes a bit from the remainder and each halving adds one, so
-    /// the fingerprints stay the same, and the rate depends only on the keys in the filter.
-    ///
-    /// # Errors
-    /// [`Error::Infeasible`] for other numbers of slots, [`Error::Limit`] if a size is out of range,
-    /// [`Error::Capacity`] if the keys do not fit, [`Error::Memory`] if the new table cannot be
-    /// allocated.
-    pub fn resize(&mut self, slots: u64) -> Result<(), Error> {
-        let CountingQuotientShape { slots: before, remainder, keys } = self.shape;
-        let all = u128::from(self.shape.fingerprints());
-        let shape = (MIN_REMAINDER..=MAX_REMAINDER)
-            .find(|remainder| u128::from(slots) << remainder == all)
-            .ok_or(Error::Infeasible { why: "the slots must change by a power of two" })
-            .and_then(|width| {
-                let keys = if slots >= before {
-                    keys.saturating_mul(slots / before)
-                } else {
-                    keys >> (width - remainder)
-                };
-                CountingQuotientShape::new(slots, width, keys)
-            })?;
-        *self = Self::from_sorted(&shape, self.fingerprints(), || Ok(()))?;
-        Ok(())
-    }
-
     /// Returns whether merging `keys` keys is faster than inserting them. Merging reads the whole table;
     /// inserting moves the slots after each key, more of them as the table fills.
     fn merge_pays(&self, keys: u64) -> bool {
@@ -348,6 +331,21 @@ fn add_counts(
         (Some(x), Some(y)) if y.0 < x.0 => b.next(),
         (None, _) => b.next(),
         _ => a.next(),
+    })
+}
+
+/// Divides ascending fingerprints, and adds the counts of those that become equal.
+fn shortened(
+    fingerprints: impl Iterator<Item = (u64, u64)>,
+    by: u64,
+) -> impl Iterator<Item = (u64, u64)> {
+    let mut quotients = fingerprints.map(move |(fingerprint, n)| (fingerprint / by, n)).peekable();
+    core::iter::from_fn(move || {
+        let (fingerprint, mut count) = quotients.next()?;
+        while let Some((_, more)) = quotients.next_if(|next| next.0 == fingerprint) {
+            count = count.saturating_add(more);
+        }
+        Some((fingerprint, count))
     })
 }
 
@@ -564,12 +562,56 @@ impl Count for CountingQuotient {
 }
 
 impl Merge for CountingQuotient {
-    /// Merges both tables in one pass into a new table.
+    /// Merges both tables in one pass into a new table. The numbers of possible fingerprints,
+    /// slots · 2^r, must be equal or one a multiple of the other, as they are after
+    /// [`Resize::resize`].
     fn merge(&mut self, other: &Self) -> Result<(), Error> {
-        check_same(&self.shape, &other.shape)?;
-        sum_of_keys(self.len, other.len, self.shape.keys)?;
-        let sum = add_counts(self.fingerprints(), other.fingerprints());
-        *self = Self::from_sorted(&self.shape, sum, || Ok(()))?;
+        let [a, b] = [self.shape.fingerprints(), other.shape.fingerprints()];
+        let fewer = a.min(b);
+        let shape = match self.shape == other.shape {
+            true => self.shape.clone(),
+            false if a.max(b).is_multiple_of(fewer) => {
+                let keys = self.shape.keys.max(other.shape.keys);
+                CountingQuotientShape::of_fingerprints(keys, fewer)?
+            }
+            false => return Err(Error::Mismatch { what: "shape" }),
+        };
+        sum_of_keys(self.len, other.len, shape.keys)?;
+        let own = shortened(self.fingerprints(), a / fewer);
+        let sum = add_counts(own, shortened(other.fingerprints(), b / fewer));
+        *self = Self::from_sorted(&shape, sum, || Ok(()))?;
+        Ok(())
+    }
+}
+
+impl List for CountingQuotient {
+    fn list(&self) -> Box<dyn Iterator<Item = (u64, u64)> + '_> {
+        Box::new(self.fingerprints())
+    }
+
+    fn fingerprint_bits(&self) -> u32 {
+        64 - (self.shape.fingerprints() - 1).leading_zeros()
+    }
+}
+
+impl Resize for CountingQuotient {
+    /// Twice the slots take one bit from each remainder. An odd number of slots cannot be halved: the
+    /// table then keeps them.
+    fn resize(&mut self, keys: u64, fpr: Option<f64>) -> Result<(), Error> {
+        if self.len > keys {
+            return Err(Error::Capacity { capacity: keys });
+        }
+        let all = self.shape.fingerprints();
+        let shape = match fpr {
+            None => CountingQuotientShape::of_fingerprints(keys, all)?,
+            Some(fpr) => (0..=all.trailing_zeros())
+                .rev()
+                .filter_map(|bits| CountingQuotientShape::of_fingerprints(keys, all >> bits).ok())
+                .find(|shape| shape.fpr_at(keys) <= fpr)
+                .ok_or(TOO_SHORT)?,
+        };
+        let fingerprints = shortened(self.fingerprints(), all / shape.fingerprints());
+        *self = Self::from_sorted(&shape, fingerprints, || Ok(()))?;
         Ok(())
     }
 }

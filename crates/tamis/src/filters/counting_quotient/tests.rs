@@ -316,26 +316,64 @@ fn resizing_keeps_fingerprints_and_counts() {
     let shape = CountingQuotientShape::new(801, 9, 760).unwrap();
     let mut filter = CountingQuotient::build(shape, &keys[..]).unwrap();
     let first = filter.clone();
+    let build = |slots, remainder, capacity| {
+        let shape = CountingQuotientShape::new(slots, remainder, capacity).unwrap();
+        CountingQuotient::build(shape, &keys[..]).unwrap()
+    };
     for bits in 1..=7 {
-        filter.resize(801 << bits).unwrap();
+        filter.resize(760 << bits, None).unwrap();
         filter.validate().unwrap();
         assert!(filter.fingerprints().eq(first.fingerprints()));
-        let shape = CountingQuotientShape::new(801 << bits, 9 - bits, 760 << bits).unwrap();
-        assert_eq!(filter, CountingQuotient::build(shape, &keys[..]).unwrap());
+        assert_eq!(filter, build(801 << bits, 9 - bits, 760 << bits));
     }
-    for slots in [0, 801 << 8, 801 * 3, 800, 802, u64::MAX] {
-        assert!(matches!(filter.resize(slots), Err(Error::Infeasible { .. })), "{slots}");
-    }
-    filter.resize(801).unwrap();
+    let large = filter.clone();
+    assert!(matches!(filter.resize(760 << 8, None), Err(Error::Infeasible { .. })));
+    assert!(matches!(filter.resize(749, None), Err(Error::Capacity { capacity: 749 })));
+    assert!(matches!(filter.resize(760, Some(1e-9)), Err(Error::Infeasible { .. })));
+    assert_eq!(filter, large);
+    filter.resize(760, None).unwrap();
     assert_eq!(filter, first);
-    let mut full = CountingQuotient::build(
-        CountingQuotientShape::new(400, 5, 380).unwrap(),
-        &hashes(6, 0..380)[..],
-    )
-    .unwrap();
-    let before = full.clone();
-    assert!(matches!(full.resize(200), Err(Error::Capacity { capacity: 190 })));
-    assert_eq!(full, before);
+    // An odd number of slots cannot be halved, and shorter fingerprints keep all counts.
+    let mut few =
+        CountingQuotient::build(CountingQuotientShape::new(801, 9, 760).unwrap(), &keys[..300])
+            .unwrap();
+    few.resize(300, None).unwrap();
+    assert_eq!(few.shape().slots(), 801);
+    for remainder in (2..9).rev() {
+        let shorter = build(801, remainder, 760);
+        let mut filter = large.clone();
+        filter.resize(760, Some(shorter.shape().figures().fpr)).unwrap();
+        assert_eq!(filter, shorter);
+    }
+}
+
+#[test]
+fn filters_of_unlike_sizes_merge() {
+    let (keys, more) = (hashes(5, 0..700), [hashes(9, 0..90), hashes(9, 0..40)].concat());
+    let build = |slots, remainder, capacity, keys: &[KeyHash]| {
+        let shape = CountingQuotientShape::new(slots, remainder, capacity).unwrap();
+        CountingQuotient::build(shape, keys).unwrap()
+    };
+    let all = [&keys[..], &more].concat();
+    // The same fingerprints, fewer of them in the small filter, and fewer in the large one.
+    for (large, small) in [((1600, 6), (200, 9)), ((1600, 7), (200, 8)), ((1600, 4), (600, 9))] {
+        let a = build(large.0, large.1, 1500, &keys);
+        let b = build(small.0, small.1, 150, &more);
+        let fewer = (large.0 << large.1).min(small.0 << small.1);
+        if (large.0 << large.1) % fewer != 0 || (small.0 << small.1) % fewer != 0 {
+            let mut refused = a.clone();
+            assert!(matches!(refused.merge(&b), Err(Error::Mismatch { what: "shape" })));
+            assert_eq!(refused, a);
+            continue;
+        }
+        for (mut one, other) in [(a.clone(), &b), (b.clone(), &a)] {
+            one.merge(other).unwrap();
+            one.validate().unwrap();
+            let shape = one.shape().clone();
+            assert_eq!((shape.fingerprints(), shape.keys), (fewer, 1500));
+            assert_eq!(one, CountingQuotient::build(shape, &all[..]).unwrap());
+        }
+    }
 }
 
 /// The filter takes 10.66 bits per key at 2^-8.
@@ -375,7 +413,7 @@ fn a_quotient_past_the_last_slot() {
     builder.push(120, 7, 1).unwrap();
     let mut filter = CountingQuotient { shape, len: 1, table: builder.finish() };
     assert!(filter.validate().is_err());
-    assert!(filter.resize(6400).is_err());
+    assert!(filter.resize(6000, None).is_err());
     let before = filter.clone();
-    assert!(filter.resize(3).is_err() && filter == before);
+    assert!(filter.resize(0, None).is_err() && filter == before);
 }

@@ -9,10 +9,20 @@ use crate::inspect::{CellTable, Inspect, Step};
 
 impl Inspect for Cuckoo {
     fn cells(&self) -> Vec<CellTable> {
-        let size = (self.shape.width, self.shape.buckets * SLOTS, SLOTS);
+        // A semi-sorted bucket is one cell.
+        let (names, size) = match self.shape.sorted {
+            true => {
+                let bits = super::sorted::bits(self.shape.width);
+                (("table", "bucket", "semi-sorted fingerprints"), (bits, self.shape.buckets, 1))
+            }
+            false => {
+                let size = (self.shape.width, self.shape.buckets * SLOTS, SLOTS);
+                (("table", "bucket", "fingerprint"), size)
+            }
+        };
         let stash = (64, STASH_WORDS as u64, 2);
         vec![
-            CellTable::packed(("table", "bucket", "fingerprint"), self.table.words(), size),
+            CellTable::packed(names, self.table.words(), size),
             CellTable::packed(("stash", "entry", "bucket and fingerprint"), &self.stash, stash),
         ]
     }
@@ -22,12 +32,11 @@ impl Inspect for Cuckoo {
         let mut steps = Vec::new();
         for (bucket, what) in place.buckets.into_iter().zip(["the left bucket", "the right bucket"])
         {
-            let slots = bucket * SLOTS..(bucket + 1) * SLOTS;
-            let width = self.shape.width;
-            let fingerprint = |slot| tamis_bits::packed::get(self.table.words(), width, slot);
-            let found = slots.clone().find(|slot| fingerprint(*slot) == place.fingerprint);
-            steps.push(Step::new(what, slots, place.fingerprint, found.is_some()));
-            if found.is_some() {
+            let each = if self.shape.sorted { 1 } else { SLOTS };
+            let found = self.table.holds(bucket, place.fingerprint);
+            let cells = bucket * each..(bucket + 1) * each;
+            steps.push(Step::new(what, cells, place.fingerprint, found));
+            if found {
                 return steps;
             }
         }

@@ -3,7 +3,7 @@
 use tamis_bits::lanes::{self, Lanes};
 use tamis_bits::{Words, packed, prefetch, range, set};
 
-use super::{CuckooShape, SLOTS};
+use super::{CuckooShape, SLOTS, sorted};
 use crate::error::Error;
 use crate::filters::common::usize_words;
 use crate::hash::KeyHash;
@@ -16,6 +16,8 @@ const NONE: u32 = 64;
 pub(super) struct Table {
     buckets: u64,
     width: u32,
+    /// Whether buckets are semi-sorted: then every `F` is 0.
+    sorted: bool,
     words: Words,
 }
 
@@ -43,7 +45,7 @@ impl Table {
     }
 
     pub(super) fn from_words(shape: &CuckooShape, words: Words) -> Self {
-        Self { buckets: shape.buckets, width: shape.width, words }
+        Self { buckets: shape.buckets, width: shape.width, sorted: shape.sorted, words }
     }
 
     pub(super) fn words(&self) -> &Words {
@@ -58,8 +60,13 @@ impl Table {
     /// Returns the lanes of a bucket, if a word holds the whole bucket.
     #[inline(always)]
     fn lanes<const F: u32>(&self) -> Option<Lanes> {
-        let width = self.width::<F>();
-        (width <= lanes::WIDEST).then(|| Lanes::new(width))
+        (!self.is_wide::<F>()).then(|| Lanes::new(self.width::<F>()))
+    }
+
+    /// Returns whether a bucket is not read as a word: it is larger, or semi-sorted.
+    #[inline(always)]
+    fn is_wide<const F: u32>(&self) -> bool {
+        self.width::<F>() > lanes::WIDEST || F == 0 && self.sorted
     }
 
     #[inline(always)]
@@ -92,6 +99,9 @@ impl Table {
     /// Returns the first bit of a bucket.
     #[inline(always)]
     fn bit<const F: u32>(&self, bucket: u64) -> u64 {
+        if F == 0 && self.sorted {
+            return bucket * u64::from(sorted::bits(self.width));
+        }
         bucket * SLOTS * u64::from(self.width::<F>())
     }
 
@@ -108,7 +118,7 @@ impl Table {
     #[inline(always)]
     fn fingerprints<const F: u32>(&self, bucket: u64) -> [u64; SLOTS as usize] {
         let width = self.width::<F>();
-        if width > lanes::WIDEST {
+        if self.is_wide::<F>() {
             return self.wide_fingerprints(bucket);
         }
         let all = self.window::<F>(bucket);
@@ -117,17 +127,35 @@ impl Table {
 
     #[cold]
     fn wide_fingerprints(&self, bucket: u64) -> [u64; SLOTS as usize] {
+        if self.sorted {
+            let bits = sorted::bits(self.width);
+            return sorted::decode(self.width, packed::get(&self.words, bits, bucket));
+        }
         let slot = |slot| packed::get(&self.words, self.width, bucket * SLOTS + slot);
         [slot(0), slot(1), slot(2), slot(3)]
     }
 
+    /// Writes a fingerprint to a slot of a bucket that is not read as a word. A semi-sorted bucket is then
+    /// sorted again, so that its slots change places.
+    #[cold]
+    fn set_wide(&mut self, bucket: u64, slot: u64, fp: u64) {
+        let width = self.width;
+        if !self.sorted {
+            return packed::set(self.words.to_mut(), width, bucket * SLOTS + slot, fp);
+        }
+        let mut fingerprints = self.wide_fingerprints(bucket);
+        fingerprints[slot as usize % SLOTS as usize] = fp;
+        let code = sorted::encode(width, fingerprints);
+        packed::set(self.words.to_mut(), sorted::bits(width), bucket, code);
+    }
+
     #[inline(always)]
     fn set<const F: u32>(&mut self, bucket: u64, slot: u64, fp: u64) {
+        if self.is_wide::<F>() {
+            return self.set_wide(bucket, slot, fp);
+        }
         let (bit, width) = (self.bit::<F>(bucket), self.width::<F>());
         let table = self.words.to_mut();
-        if width > lanes::WIDEST {
-            return packed::set(table, width, bucket * SLOTS + slot, fp);
-        }
         let shift = slot as u32 * width;
         lanes::set_window(table, bit, packed::mask(width) << shift, fp << shift);
     }
@@ -136,6 +164,11 @@ impl Table {
     pub(super) fn count<const F: u32>(&self, place: &Place) -> u64 {
         let fingerprints = place.buckets.map(|bucket| self.fingerprints::<F>(bucket));
         fingerprints.as_flattened().iter().filter(|fp| **fp == place.fingerprint).count() as u64
+    }
+
+    /// Returns whether a bucket holds the fingerprint.
+    pub(super) fn holds(&self, bucket: u64, fp: u64) -> bool {
+        self.fingerprints::<0>(bucket).contains(&fp)
     }
 
     /// Returns whether the fingerprint is in one of its buckets.
@@ -162,8 +195,9 @@ impl Table {
         match self.lanes::<F>() {
             Some(lanes) => lanes.find(self.window::<F>(bucket), 0).trailing_zeros(),
             None => {
-                let slot = self.wide_fingerprints(bucket).iter().position(|fp| *fp == 0);
-                slot.map_or(NONE, |slot| slot as u32)
+                // The used slots come first, or last in a semi-sorted bucket.
+                let used = self.wide_fingerprints(bucket).iter().filter(|fp| **fp != 0).count();
+                if used == SLOTS as usize { NONE } else { used as u32 }
             }
         }
     }
@@ -171,11 +205,11 @@ impl Table {
     /// Writes a fingerprint to the free slot with mark `mark`.
     #[inline(always)]
     fn fill_slot<const F: u32>(&mut self, bucket: u64, mark: u32, fp: u64) {
+        if self.is_wide::<F>() {
+            return self.set_wide(bucket, if self.sorted { 0 } else { mark.into() }, fp);
+        }
         let (bit, width) = (self.bit::<F>(bucket), self.width::<F>());
         let table = self.words.to_mut();
-        if width > lanes::WIDEST {
-            return packed::set(table, width, bucket * SLOTS + u64::from(mark), fp);
-        }
         lanes::set_window(table, bit, 0, fp << (mark + 1 - width));
     }
 
@@ -272,6 +306,10 @@ impl Table {
         for bucket in place.buckets {
             let fingerprints = self.fingerprints::<F>(bucket);
             if let Some(slot) = fingerprints.iter().position(|fp| *fp == place.fingerprint) {
+                if F == 0 && self.sorted {
+                    self.set_wide(bucket, slot as u64, 0);
+                    return true;
+                }
                 let last = fingerprints.iter().rposition(|fp| *fp != 0).unwrap_or(0);
                 self.set::<F>(bucket, slot as u64, fingerprints[last]);
                 self.set::<F>(bucket, last as u64, 0);
@@ -283,14 +321,23 @@ impl Table {
 
     /// Returns the number of fingerprints, or a description of what is invalid.
     pub(super) fn check(&self) -> Result<u64, &'static str> {
-        if !set::ends_at(&self.words, self.buckets * SLOTS * u64::from(self.width)) {
+        if !set::ends_at(&self.words, self.bit::<0>(self.buckets)) {
             return Err("bits are set past the end");
         }
         let mut len = 0;
         for bucket in 0..self.buckets {
             let fingerprints = self.fingerprints::<0>(bucket);
-            if !fingerprints.is_sorted_by_key(|fp| *fp == 0) {
-                return Err("a bucket has a gap");
+            let sound = match self.sorted {
+                // What is sorted has one code.
+                true => {
+                    let bits = sorted::bits(self.width);
+                    let code = packed::get(&self.words, bits, bucket);
+                    sorted::encode(self.width, fingerprints) == code
+                }
+                false => fingerprints.is_sorted_by_key(|fp| *fp == 0),
+            };
+            if !sound {
+                return Err("a bucket has a gap or is not sorted");
             }
             len += fingerprints.iter().filter(|fp| **fp != 0).count() as u64;
         }

@@ -12,7 +12,7 @@ fn hashes(seed: u64, keys: core::ops::Range<u64>) -> Vec<KeyHash> {
 fn the_other_of_the_other_is_the_first() {
     for buckets in (2..200).step_by(2).chain([1 << 20, (1 << 33) + 6, MAX_BUCKETS]) {
         // Only bucket numbers are computed, so the table has no words.
-        let shape = CuckooShape { buckets, width: 32, keys: 0 };
+        let shape = CuckooShape { buckets, width: 32, keys: 0, sorted: false };
         let table = Table::from_words(&shape, Words::zeroed(0).unwrap());
         for step in 0..500 {
             let left = range::scale(mix(step), buckets / 2);
@@ -28,9 +28,14 @@ fn the_other_of_the_other_is_the_first() {
 /// and refusals.
 #[test]
 fn tiny_tables_agree_with_a_multiset() {
-    for width in [4, 5, 8, 12, 15, 16, 17, 32] {
+    let plain = [4, 5, 8, 12, 15, 16, 17, 32].map(|width| (width, false));
+    let sorted = [5, 8, 13, 16].map(|width| (width, true));
+    for (width, sorted) in plain.into_iter().chain(sorted) {
         for buckets in [2, 4, 6, 16, 30] {
-            let shape = CuckooShape::new(buckets, width, buckets * SLOTS).unwrap();
+            let mut shape = CuckooShape::new(buckets, width, buckets * SLOTS).unwrap();
+            if sorted {
+                shape = shape.semi_sorted().unwrap();
+            }
             let mut filter = Cuckoo::new(shape).unwrap();
             let keys = hashes(u64::from(width) << 8 | buckets, 0..buckets * 5);
             let mut model = HashMap::<[u64; 2], u64>::new();
@@ -125,4 +130,29 @@ fn the_rate_is_that_of_the_classes() {
 fn documented_size() {
     let figures = CuckooShape::fit(10_000_000, 0.0019).unwrap().figures();
     assert!(figures.bits_per_key() < 12.6 && figures.fpr < 0.0019, "{figures:?}");
+}
+
+/// Semi-sorted buckets save one bit per fingerprint and nothing else.
+#[test]
+fn semi_sorted_buckets_save_a_bit() {
+    let fit = |sorted: bool| {
+        let mut settings = Settings::default();
+        settings.set("f", 12u64);
+        if sorted {
+            settings.set("sorted", 1u64);
+        }
+        CuckooShape::fit_with(100_000, 0.01, &settings).unwrap()
+    };
+    let (plain, sorted) = (fit(false).figures(), fit(true).figures());
+    assert_eq!(plain.fpr, sorted.fpr);
+    let saved = plain.bits_per_key() - sorted.bits_per_key();
+    assert!((1.04..1.06).contains(&saved), "{saved} bits per key");
+    for width in [4, 17, 32] {
+        assert!(CuckooShape::new(2, width, 8).unwrap().semi_sorted().is_err());
+    }
+    for refused in [0u64, 2] {
+        let mut settings = Settings::default();
+        settings.set("sorted", refused);
+        assert!(CuckooShape::fit_with(1000, 0.01, &settings).is_err());
+    }
 }

@@ -44,7 +44,21 @@ impl Layout {
     /// Returns the smallest layout. `universe` is at least 1 and at least `numbers`, and at most 2^63;
     /// `numbers` is at most 2^48.
     pub(super) fn new(numbers: u64, universe: u64) -> Self {
-        Self { numbers, universe, width: (universe / numbers.max(1)).ilog2() }
+        let [shorter, longer] = Self::candidates(numbers, universe);
+        if longer.bytes() < shorter.bytes() { longer } else { shorter }
+    }
+
+    /// Returns the layout with low parts of `width` bits, if that width can be the best.
+    pub(super) fn with_width(numbers: u64, universe: u64, width: u64) -> Option<Self> {
+        let mut candidates = Self::candidates(numbers, universe).into_iter();
+        candidates.find(|layout| u64::from(layout.width) == width)
+    }
+
+    /// Returns the two layouts of which one is the smallest. A longer low part has fewer buckets, and so
+    /// smaller directories.
+    fn candidates(numbers: u64, universe: u64) -> [Self; 2] {
+        let width = (universe / numbers.max(1)).ilog2();
+        [width, (width + 1).min(63)].map(|width| Self { numbers, universe, width })
     }
 
     /// Returns the bits of a low part.

@@ -371,7 +371,8 @@ fn within(options: &BuildOptions<'_>, needs: u64) -> Result<(), Error> {
 impl Persist for Grafite {
     fn write<'a>(&'a self, to: &mut Writer<'a>) {
         let GrafiteShape { keys, codes, range_length, .. } = self.shape;
-        to.shape(&[codes, range_length, keys, self.codes.len(), self.seed[0], self.seed[1]]);
+        let (width, [t0, t1]) = (self.shape.layout.width(), self.seed);
+        to.shape(&[codes, range_length, keys, width.into(), self.codes.len(), t0, t1]);
         self.codes.write(to);
     }
 
@@ -381,10 +382,13 @@ impl Persist for Grafite {
         let codes = fields.next(1..=MAX_CODES, "number of codes")?;
         let range_length = fields.next(1..=MAX_LENGTH, "range length")?;
         let keys = fields.next(len..=MAX_KEYS.min(codes), "capacity in keys")?;
+        let width = fields.next(0..=63, "bits of a low part")?;
         let stored = fields.next(len.min(1)..=len, "number of stored codes")?;
         let seed = [fields.next(0..=u64::MAX, "seed")?, fields.next(0..=u64::MAX, "seed")?];
         fields.finish()?;
-        let shape = GrafiteShape::new(keys, codes, range_length)?;
+        let layout = Layout::with_width(keys, codes, width)
+            .ok_or(tamis_format::Error::corrupt("bits of a low part"))?;
+        let shape = GrafiteShape { keys, codes, range_length, layout };
         let codes = EliasFano::read(from, shape.layout, stored)?;
         Ok(Self { shape, len, seed, codes })
     }

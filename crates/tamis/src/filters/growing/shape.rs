@@ -15,6 +15,8 @@ use crate::shape::{Figures, Shape};
 
 /// Keys per segment: when there are more, a segment is split.
 pub(super) const SEGMENT_KEYS: u64 = 512;
+/// Buckets per segment.
+const BUCKETS: f64 = (1u64 << BUCKET_BITS) as f64;
 /// The part of the rate that is spent on the first generation, without a largest size and with one.
 /// The first size is full with 0.5 keys per bucket, and 0.75 on average when its keys are split: its
 /// rate is 2/3 of that part, above a quarter of the whole.
@@ -164,7 +166,7 @@ impl GrowingShape {
     fn rate(&self, keys: u64) -> f64 {
         // Only fingerprints of depth 0 have two lengths, by the first bits of the key.
         let Generation { length, short, .. } = *self.generation(0);
-        let short_part = short as f64 / (1 << BUCKET_BITS) as f64;
+        let short_part = short as f64 / BUCKETS;
         let long = self.rate_of_length(keys, length);
         if short == 0 {
             return long;
@@ -228,7 +230,7 @@ impl GrowingShape {
             let share = (-f64::from(age) - f64::from(u32::from(age < depth))).exp2();
             let Generation { length, short, .. } = *self.generation(depth - age);
             let copies = |length: u32| f64::from(age.saturating_sub(length)).exp2();
-            let short_part = short as f64 / (1 << BUCKET_BITS) as f64;
+            let short_part = short as f64 / BUCKETS;
             let of_short = if short > 0 { copies(length - 1) } else { 0.0 };
             entries += share * (short_part * of_short + (1.0 - short_part) * copies(length));
         }
@@ -285,9 +287,9 @@ fn generations(schedule: Schedule, base: u64, fpr: f64, most: u64) -> Vec<Genera
         // The first generation has the whole rate to itself: it spends its part to the last bucket.
         let mut short = 0;
         if schedule == Schedule::Second && depth == 0 && length > 1 {
-            short = ((part / share(length) - 1.0) * (1 << BUCKET_BITS) as f64) as u64;
+            short = ((part / share(length) - 1.0) * BUCKETS) as u64;
         }
-        spent += share(length) * (1.0 + short as f64 / (1 << BUCKET_BITS) as f64);
+        spent += share(length) * (1.0 + short as f64 / BUCKETS);
         widest = length.max(if depth == 0 { 0 } else { widest - 1 });
         generations.push(Generation { length, short, layout: Layout::new(widest + 1) });
     }

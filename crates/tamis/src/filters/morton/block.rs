@@ -26,7 +26,12 @@ static BEFORE: [[u64; 2]; 64] = {
 pub(super) struct Layout<const F: u32>;
 
 impl<const F: u32> Layout<F> {
-    pub(super) const BUCKETS: u32 = if F == 8 { 64 } else { 32 };
+    /// Short fingerprints leave many slots, which need many buckets of at most 3.
+    pub(super) const BUCKETS: u32 = match F {
+        ..=8 => 64,
+        9..=10 => 48,
+        _ => 32,
+    };
     pub(super) const FLAGS_AT: u32 = 2 * Self::BUCKETS;
     pub(super) const SLOTS_AT: u32 = Self::FLAGS_AT + FLAGS;
     pub(super) const SLOTS: u32 = (512 - Self::SLOTS_AT) / F;
@@ -34,12 +39,15 @@ impl<const F: u32> Layout<F> {
     const ONES: u64 = 1 | 1 << F | 1 << (2 * F);
     const TOPS: u64 = Self::ONES << (F - 1);
 
+    /// The bit of the last word at which the last slot begins.
+    const LAST: u32 = Self::SLOTS_AT + (Self::SLOTS - 1) * F - 448;
+
     /// The word in which the slots begin.
     const FIRST: usize = Self::SLOTS_AT as usize / 64;
     /// For each slot, the mask of the bits below it. It replaces a loop of unpredictable length in
     /// insertions.
-    const BELOW: [Block; 48] = {
-        let mut below = [[u64::MAX; LINE_WORDS]; 48];
+    const BELOW: [Block; 64] = {
+        let mut below = [[u64::MAX; LINE_WORDS]; 64];
         let mut slot = 0;
         while slot <= Self::SLOTS {
             let bit = Self::SLOTS_AT + slot * F;
@@ -84,7 +92,17 @@ impl<const F: u32> Layout<F> {
     /// Returns the number of fingerprints in the block.
     #[inline(always)]
     pub(super) fn len(block: &Block) -> u32 {
-        Self::sum([block[0], if Self::BUCKETS == 64 { block[1] } else { 0 }])
+        let second = match Self::BUCKETS {
+            64 => block[1],
+            48 => block[1] & 0xffff_ffff,
+            _ => 0,
+        };
+        Self::sum([block[0], second])
+    }
+
+    /// Returns whether the bits after the last slot are zero.
+    pub(super) fn ends_clear(block: &Block) -> bool {
+        block[LINE_WORDS - 1].checked_shr(Self::LAST + F).unwrap_or(0) == 0
     }
 
     /// Returns the first slot of a bucket and its number of slots.
@@ -128,8 +146,8 @@ impl<const F: u32> Layout<F> {
 
     #[inline(always)]
     pub(super) fn has_room(block: &Block, bucket: u32) -> bool {
-        // Slots are filled from the first on, and the last one ends with the block.
-        (block[LINE_WORDS - 1] >> (64 - F) == 0) & (Self::count(block, bucket) < BUCKET_SLOTS)
+        // Slots are filled from the first on, and only a few bits follow the last one, which are zero.
+        (block[LINE_WORDS - 1] >> Self::LAST == 0) & (Self::count(block, bucket) < BUCKET_SLOTS)
     }
 
     /// Appends a fingerprint to a bucket; later fingerprints move up. Returns `false` if there is no
@@ -191,7 +209,8 @@ mod tests {
 
     /// Compares a block with a list of fingerprints for each bucket.
     fn a_block_is_its_buckets<const F: u32>() {
-        assert_eq!(Layout::<F>::SLOTS_AT + Layout::<F>::SLOTS * F, 512);
+        let spare = 512 - Layout::<F>::SLOTS_AT - Layout::<F>::SLOTS * F;
+        assert!(spare < F && Layout::<F>::LAST + F + spare == 64);
         let mut block = [0; LINE_WORDS];
         let mut model = vec![Vec::new(); Layout::<F>::BUCKETS as usize];
         for step in 0..200_000u64 {
@@ -220,7 +239,13 @@ mod tests {
 
     #[test]
     fn blocks_are_their_buckets() {
+        a_block_is_its_buckets::<6>();
+        a_block_is_its_buckets::<7>();
         a_block_is_its_buckets::<8>();
+        a_block_is_its_buckets::<9>();
+        a_block_is_its_buckets::<10>();
         a_block_is_its_buckets::<12>();
+        a_block_is_its_buckets::<15>();
+        a_block_is_its_buckets::<16>();
     }
 }

@@ -48,6 +48,12 @@ pub struct Solved {
 }
 
 impl Solved {
+    /// Returns a block of `vars` variables whose planes have these solutions.
+    pub(super) fn of_solutions(vars: u64, solved: &[Plane]) -> Result<Self, Error> {
+        let words = pack(vars, solved, || Ok(()))?;
+        Ok(Self { vars, seed: 0, words, rejected: Vec::new() })
+    }
+
     /// Returns the number of entries: 0 if the block has no keys.
     pub(super) fn entries(&self) -> u64 {
         if self.vars == 0 { 0 } else { self.vars + 1 }
@@ -103,9 +109,9 @@ impl Solved {
 }
 
 /// A solution of a plane, and whether it uses the other signs.
-struct Plane {
-    values: Vec<bool>,
-    retried: bool,
+pub(super) struct Plane {
+    pub(super) values: Vec<bool>,
+    pub(super) retried: bool,
 }
 
 /// Solves the blocks in the range of `records`, which are some of `total` records.
@@ -240,7 +246,7 @@ impl BlockSolver<'_> {
                 done.more += more;
             });
         };
-        let words = self.pack(vars, &solved)?;
+        let words = pack(vars, &solved, || self.search.check())?;
         let block = Block { first: 0, vars, salt: salt(seed) };
         let mut rejected = Vec::new();
         for records in self.records.chunks(CHECKED) {
@@ -410,19 +416,23 @@ impl BlockSolver<'_> {
             Ok(()) => Ok(found.into_iter().collect()),
         }
     }
+}
 
-    /// Packs the entries: the values of each variable, and then which planes use their other signs.
-    fn pack(&self, vars: u64, solved: &[Plane]) -> Result<Vec<u64>, Error> {
-        let planes = solved.len();
-        let bits = (vars as usize + 1) * planes;
-        let mut words = vec![0u64; bits.div_ceil(64) + 1];
-        for (plane, Plane { values, retried }) in solved.iter().enumerate() {
-            self.search.check()?;
-            for (at, value) in values.iter().chain([retried]).enumerate() {
-                let bit = at * planes + plane;
-                words[bit / 64] |= u64::from(*value) << (bit % 64);
-            }
+/// Packs the entries: the values of each variable, and then which planes use their other signs.
+fn pack(
+    vars: u64,
+    solved: &[Plane],
+    check: impl Fn() -> Result<(), Error>,
+) -> Result<Vec<u64>, Error> {
+    let planes = solved.len();
+    let bits = (vars as usize + 1) * planes;
+    let mut words = vec![0u64; bits.div_ceil(64) + 1];
+    for (plane, Plane { values, retried }) in solved.iter().enumerate() {
+        check()?;
+        for (at, value) in values.iter().chain([retried]).enumerate() {
+            let bit = at * planes + plane;
+            words[bit / 64] |= u64::from(*value) << (bit % 64);
         }
-        Ok(words)
     }
+    Ok(words)
 }

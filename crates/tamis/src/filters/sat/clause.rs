@@ -9,7 +9,7 @@ use super::{Construction, SatShape};
 /// entry does, and a word from that byte holds them all.
 const CHUNK: usize = 48;
 /// The most literals of a clause.
-const MOST: usize = 7;
+pub(super) const MOST: usize = 7;
 /// Draws until positions that are not distinct are accepted. Only a hostile file gets there.
 const NONCES: u64 = 256;
 

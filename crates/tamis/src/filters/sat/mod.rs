@@ -52,6 +52,7 @@
 
 mod build;
 mod clause;
+mod formula;
 #[cfg(test)]
 mod tests;
 
@@ -77,6 +78,8 @@ use crate::shape::{Figures, Shape};
 use crate::source::KeySource;
 use crate::traits::{Build, Filter, Persist, Static};
 use clause::{Block, Probe};
+
+pub use formula::SatFormula;
 
 const TABLE: Name = Name::new("table");
 const EXTRA: Name = Name::new("extra");
@@ -148,6 +151,19 @@ const EFFICIENCY: Setting = Setting::new(
     "0.01 to a little below 0.822, 0.925, 0.967, 0.985, 0.993 for k of 3 to 7; default 0.75",
 );
 const DEFAULT_EFFICIENCY: f64 = 0.75;
+const PLANES: Setting = Setting::new("s", "1 to 2048: planes; default: derived from the rate");
+const VARS: Setting = Setting::new(
+    "n",
+    "variables of each block, at most 2^24, instead of an efficiency; default: derived from it",
+);
+const BLOCKS: Setting = Setting::new(
+    "blocks",
+    "a power of two, up to 1 for 32 keys: blocks that the keys are split into; default: derived from the keys",
+);
+/// The largest value of the setting `n`.
+const MAX_BLOCK_VARS: u64 = 1 << 24;
+/// The least mean number of keys of a block.
+const MIN_BLOCK_KEYS: u64 = 32;
 
 /// The efficiency past which random formulas have no solution, and the text of the error for higher
 /// ones: for k of 3 to 7, and again for *not all equal* clauses.
@@ -209,12 +225,18 @@ impl SatShape {
         }
         let whole = keys >> construction.block_bits(k);
         let block_bits = whole.checked_ilog2().unwrap_or(0).min(MAX_BLOCK_BITS);
-        let blocks = 1u64 << block_bits;
-        let mean = keys as f64 / blocks as f64;
-        let tight = mean * construction.bits(k) / efficiency;
-        let vars = (tight + spare(k, tight)).max(construction.least(k) as f64);
+        let shape = Self { construction, k, planes, keys, block_bits, entries: 0, passed: 0 };
+        Ok(shape.with_efficiency(efficiency))
+    }
+
+    /// Returns this shape with the entries that `efficiency` needs.
+    fn with_efficiency(self, efficiency: f64) -> Self {
+        let blocks = 1u64 << self.block_bits;
+        let mean = self.keys as f64 / blocks as f64;
+        let tight = mean * self.construction.bits(self.k) / efficiency;
+        let vars = (tight + spare(self.k, tight)).max(self.construction.least(self.k) as f64);
         let entries = blocks + (vars * blocks as f64).ceil() as u64;
-        Ok(Self { construction, k, planes, keys, block_bits, entries, passed: 0 })
+        Self { entries, ..self }
     }
 
     /// Returns how the clauses of a key are chosen.
@@ -259,19 +281,51 @@ fn spare(k: u32, vars: f64) -> f64 {
 }
 
 impl Shape for SatShape {
-    const SETTINGS: &'static [Setting] = &[CONSTRUCTION, K, EFFICIENCY];
+    const SETTINGS: &'static [Setting] = &[CONSTRUCTION, K, EFFICIENCY, PLANES, VARS, BLOCKS];
 
     fn fit_with(keys: u64, fpr: f64, settings: &Settings) -> Result<Self, Error> {
         let chosen = settings.choice(&CONSTRUCTION, &Construction::NAMES)?;
         let construction = Construction::ALL[chosen.unwrap_or(0)];
         let k = settings.number(&K, |k| (3..=7).contains(&k))?.unwrap_or(4) as u32;
-        let efficiency = settings.real(&EFFICIENCY)?.unwrap_or(DEFAULT_EFFICIENCY);
+        let efficiency = settings.real(&EFFICIENCY)?;
         // Rounding errors must not make the rate of s planes itself take s + 1 planes.
-        let planes = (-fpr.log2() / construction.bits(k) - 1e-9).ceil().max(1.0);
+        let needed = (-fpr.log2() / construction.bits(k) - 1e-9).ceil().max(1.0);
+        let set = settings.number(&PLANES, |s| (1..=MAX_PLANES).contains(&s))?;
+        let planes = set.map_or(needed, |planes| planes as f64);
+        if needed > planes {
+            return Err(Error::Infeasible { why: "the rate needs more planes than s" });
+        }
         if planes > MAX_PLANES as f64 {
             return Err(Error::Infeasible { why: "the rate needs more than 2048 planes" });
         }
-        Self::new(construction, k, planes as u64, efficiency, keys)
+        let mut shape = Self::new(
+            construction,
+            k,
+            planes as u64,
+            efficiency.unwrap_or(DEFAULT_EFFICIENCY),
+            keys,
+        )?;
+        let fits = |blocks: u64| {
+            blocks.is_power_of_two() && (blocks == 1 || keys / blocks >= MIN_BLOCK_KEYS)
+        };
+        if let Some(blocks) = settings.number(&BLOCKS, fits)? {
+            shape.block_bits = blocks.ilog2().min(MAX_BLOCK_BITS);
+            shape = shape.with_efficiency(efficiency.unwrap_or(DEFAULT_EFFICIENCY));
+        }
+        let range = construction.least(k)..=MAX_BLOCK_VARS;
+        if let Some(vars) = settings.number(&VARS, |n| range.contains(&n))? {
+            if efficiency.is_some() {
+                return Err(Error::Infeasible { why: "n and an efficiency cannot both be set" });
+            }
+            let blocks = 1u64 << shape.block_bits;
+            let reached = keys as f64 * construction.bits(k) / (vars * blocks) as f64;
+            let nae = if construction == Construction::Nae { 5 } else { 0 };
+            if reached >= THRESHOLDS[k as usize - 3 + nae].0 {
+                return Err(Error::Infeasible { why: "so few variables have no solution" });
+            }
+            shape.entries = (vars + 1) * blocks;
+        }
+        Ok(shape)
     }
 
     fn keys(&self) -> u64 {

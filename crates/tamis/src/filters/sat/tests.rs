@@ -312,3 +312,79 @@ fn progress_shows_the_search() {
     // So close to the threshold a block grows for some seeds.
     assert!((3..23).any(|seed| search(seed, 600, 0.9249) > 0));
 }
+
+/// The solutions that the build itself finds, taken from outside, make the same filter; any other is
+/// refused with the clause that it violates.
+#[test]
+fn solutions_from_outside_make_the_filter() {
+    let members = hashes(5, 0..400);
+    for construction in Construction::ALL {
+        let fit = |keys| SatShape::new(construction, 4, 5, 0.6, keys);
+        let formula = SatFormula::new(&members, fit).unwrap();
+        let solve = |seed: u64| {
+            let plane = if construction.is_exact() { seed } else { 0 };
+            let clauses = tamis_ksat::Formula::from_clauses(formula.clauses(plane)).unwrap();
+            let settings = tamis_ksat::Settings { seed, ..Default::default() };
+            let mut values =
+                tamis_ksat::solve(&clauses, &settings, &Default::default()).assignment().unwrap();
+            values.resize(formula.variables() as usize, false);
+            values
+        };
+        let solutions: Vec<_> = (0..formula.solutions()).map(solve).collect();
+        let filter = formula.build(&solutions).unwrap();
+        filter.validate().unwrap();
+        assert!(members.iter().all(|key| filter.contains(*key)));
+        let (rate, stated) = (measured_rate(&filter, 40_000), filter.shape.fpr_at(400));
+        assert!(
+            (rate - stated).abs() < 5.0 * (stated / 40_000.0).sqrt() + 1e-3,
+            "{rate}, {stated}"
+        );
+        file(filter);
+
+        let mut wrong = solutions.clone();
+        wrong[2].iter_mut().for_each(|value| *value = !*value);
+        if construction == Construction::Nae {
+            wrong[2].fill(true);
+        }
+        let error = formula.build(&wrong).unwrap_err();
+        let Error::Unsatisfied { solution: 3, clause } = error else { panic!("{error}") };
+        let plane = if construction.is_exact() { 2 } else { 0 };
+        let violated = formula.clauses(plane).nth(clause as usize - 1).unwrap();
+        assert!(violated.iter().all(|x| wrong[2][x.unsigned_abs() as usize - 1] != (*x > 0)));
+        assert!(matches!(formula.build(&solutions[1..]), Err(Error::Mismatch { .. })));
+        wrong[0].pop();
+        assert!(matches!(formula.build(&wrong), Err(Error::Mismatch { .. })));
+    }
+    let none = SatFormula::new(&[], |keys| SatShape::new(Construction::Sliced, 4, 2, 0.6, keys));
+    let none = none.unwrap();
+    let filter = none.build(&vec![vec![false; none.variables() as usize]; 2]).unwrap();
+    assert!(!filter.contains(members[0]) && none.is_empty());
+    let many = SatFormula::new(&hashes(5, 0..1 << 15), |keys| {
+        SatShape::new(Construction::Sliced, 4, 2, 0.6, keys)
+    });
+    assert!(matches!(many, Err(Error::Infeasible { .. })));
+}
+
+#[test]
+fn planes_variables_and_blocks_can_be_set() {
+    let fit = |settings: &[(&str, u64)]| {
+        let mut all = Settings::default();
+        settings.iter().for_each(|(name, value)| all.set(*name, *value));
+        SatShape::fit_with(1000, 0.25, &all)
+    };
+    let shape = fit(&[("s", 30), ("n", 150), ("blocks", 4)]).map(|shape| shape.entries);
+    assert!(matches!(shape, Ok(604)), "{shape:?}");
+    let shape = fit(&[("s", 30), ("n", 150)]).unwrap();
+    assert_eq!((shape.planes, shape.entries), (30, 151));
+    build(&shape, &hashes(1, 0..1000));
+    build(&fit(&[("blocks", 16)]).unwrap(), &hashes(1, 0..1000));
+    for refused in
+        [("s", 0), ("s", 14), ("s", 2049), ("n", 0), ("n", 100), ("blocks", 3), ("blocks", 64)]
+    {
+        assert!(fit(&[refused]).is_err(), "{refused:?}");
+    }
+    let mut both = Settings::default();
+    both.set("n", 150u64);
+    both.set("efficiency", 0.5);
+    assert!(matches!(SatShape::fit_with(1000, 0.25, &both), Err(Error::Infeasible { .. })));
+}

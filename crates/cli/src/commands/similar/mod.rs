@@ -1,6 +1,9 @@
-//! `tamis similar`: prints the similarity of sets.
+//! `tamis similar`: prints the similarity of sets, or of passages of texts.
 
-use anyhow::{Result, anyhow};
+mod pairs;
+mod passages;
+
+use anyhow::{Result, anyhow, bail};
 use serde_json::json;
 
 use crate::args::Similar;
@@ -8,6 +11,12 @@ use crate::errors::failure;
 use crate::{files, output};
 
 pub(crate) fn run(args: &Similar) -> Result<()> {
+    if args.passages {
+        return passages::run(args);
+    }
+    if args.filters.len() < 2 {
+        bail!("expected at least 2 filters");
+    }
     files::check_stdin(&args.filters, None)?;
     let open = |path| files::open(path, true);
     let filters = args.filters.iter().map(|path| open(path)).collect::<Result<Vec<_>>>()?;
