@@ -14,7 +14,7 @@
 //! | figure | |
 //! | --- | --- |
 //! | bits per counter | 1.6 for distinct keys, 2.2 at an average count of 1, and 2 log2 of large counts; with `c`, c |
-//! | bits per key | 15.7 at 1 % for distinct keys; with `c`, c times Bloom's |
+//! | bits per key | 15.5 at 1 % for distinct keys; with `c`, c times Bloom's |
 //! | cache lines | 2k to 4k; with `c`, k |
 //! | wrong counts | at k = 5 and 0.7 places per counter: 1.9 % of keys if all are equally frequent, 0.7 % if a few make up most insertions |
 //!
