@@ -35,7 +35,7 @@ impl fmt::Display for Error {
             Self::Server(error) => match (error.code(), error.detail()) {
                 (Some("ERR"), Some(text)) => f.write_str(text),
                 (Some(code), Some(text)) => write!(f, "{code} {text}"),
-                _ => error.fmt(f),
+                _ => f.write_str(&error.to_string().replace('\n', " ")),
             },
             Self::Filter(error) => error.fmt(f),
             Self::Partial { replaced, shards, error } => {

@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-use redis::cmd;
+use redis::{Value, cmd};
 use tamis::{AnyFilter, ChunkReader, ErrorKind, Keyed, Limits};
 
 use crate::{Connection, Error};
@@ -59,6 +59,7 @@ pub(crate) fn stage<'a>(
     mut on_progress: impl FnMut(u64, u64),
 ) -> Result<StagedFilter<'a>, Error> {
     let staged = StagedFilter { temporary: temporary_key(key, "push"), key };
+    check_module(connection, &staged.temporary)?;
     let (mut offset, total) = (0, filter.serialized_len());
     let sent = filter.write_chunks(CHUNK_BYTES, |chunk| {
         let (mut load, mut expire) = (cmd("TAMIS.LOAD"), cmd("PEXPIRE"));
@@ -74,6 +75,16 @@ pub(crate) fn stage<'a>(
         return Err(error);
     }
     Ok(staged)
+}
+
+/// Checks that the server has the module. A server without it replies with the bytes of a chunk, which are not
+/// the text that an error must be.
+fn check_module(connection: &mut Connection, key: &str) -> Result<(), Error> {
+    match connection.query::<Value>(cmd("TAMIS.INFO").arg(key)) {
+        Err(error @ Error::NoModule) => Err(error),
+        // The key does not exist.
+        _ => Ok(()),
+    }
 }
 
 /// Returns the filter of a key, after checking every byte. Of a filter that changes while it is read, the server
