@@ -71,8 +71,8 @@ pub(crate) struct Pull {
 /// Split keys into files for the shards of a filter on Redis or Valkey servers
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Key files are those of `tamis build`. The client helpers look for a key in the shard whose file it is
-in (docs/redis.md). Needs a build with --features redis.
+Key files are those of `tamis build`. The client helpers look for a key in the shard whose file it
+is in (docs/redis.md). Needs a build with --features redis.
 
 Example:
   tamis shard words.txt --shards 3 -o words.{}.txt
