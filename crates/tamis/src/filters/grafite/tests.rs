@@ -1,8 +1,4 @@
 use super::*;
-use crate::capability::Capability;
-use crate::hash::{HashId, Key, KeyHasher};
-use crate::keyed::Keyed;
-use alloc::string::String;
 use tamis_bits::range::mix;
 
 fn build(shape: GrafiteShape, seed: [u64; 2], keys: &[u64]) -> Grafite {
@@ -110,8 +106,6 @@ fn the_seed_is_the_key_of_the_codes() {
             .filter(|n| contains(&filter, *n) && contains(&other, *n));
         assert!(both.count() < 40, "10 of 100000 pass both filters at 1 %");
     }
-    let keyed = Keyed::<Grafite>::builder().seed([8, 9]).build(keys).unwrap();
-    assert_eq!(keyed.filter().seed, [8, 9]);
 }
 
 #[test]
@@ -125,79 +119,4 @@ fn a_build_keeps_its_memory_limit() {
     let error = build(1_600_000).unwrap_err();
     assert!(matches!(error, Error::MemoryLimit { limit: 1_600_000, needs } if needs > 1_600_000));
     assert!(matches!(build(1000), Err(Error::MemoryLimit { .. })));
-}
-
-/// Ranges of keys, with all kinds of bounds.
-#[test]
-fn keys_have_ranges() {
-    let builder = || Keyed::<Grafite>::builder().fpr(1e-6).set("range_length", 1000);
-    let signed = builder().build([-50i64, 7, i64::MIN, i64::MAX]).unwrap();
-    assert!(
-        signed.contains_range(-60i64..-40).unwrap() && signed.contains_range(-60i64..100).unwrap()
-    );
-    assert!(
-        !signed.contains_range(-49i64..7).unwrap() && !signed.contains_range(-70..=-51).unwrap()
-    );
-    assert!(signed.contains_range(i64::MIN..=-i64::MAX).unwrap());
-    assert!(!signed.contains_range(i64::MIN + 1..i64::MIN + 500).unwrap());
-    assert!(
-        signed.contains(&7u8) && signed.contains_range(7u8..=7).unwrap(),
-        "one key of two types"
-    );
-    assert!(
-        signed.contains_range::<i64>(..).unwrap() && signed.contains_range(i64::MAX - 1..).unwrap()
-    );
-    for empty in [5..5u64, u64::MAX..u64::MAX] {
-        assert!(!signed.contains_range(empty).unwrap());
-    }
-    let above = (core::ops::Bound::Excluded(u64::MAX), core::ops::Bound::Unbounded);
-    assert!(!signed.contains_range(above).unwrap());
-    #[expect(clippy::reversed_empty_ranges, reason = "it is an error")]
-    let reversed = signed.contains_range(7i64..=6).unwrap_err();
-    assert!(matches!(reversed, Error::ReversedRange));
-
-    let text = builder().build(["apple", "pear", "strawberry jam"]).unwrap();
-    assert!(
-        text.contains_range("app".."apq").unwrap() && text.contains_range("pear"..="pear").unwrap()
-    );
-    assert!(!text.contains_range("pear\0x".."pear\0z").unwrap(), "other 8 bytes");
-    assert!(text.contains_range("pear".."pear\0").unwrap(), "`pear` itself is in");
-    assert!(text.contains_range("strawberry a"..="strawberry b").unwrap(), "the same 8 bytes");
-    assert!(!text.contains_range("pear\0\0\0\x01".."pear\0\0\0\x09").unwrap());
-    let ends = [String::from("pear")..String::from("pearl"), String::from("a")..String::from("a")];
-    assert_eq!(text.contains_range_batch(&ends).unwrap(), [true, false]);
-    assert!(text.fpr_of_range(1000) <= 1e-6 && text.fpr_of_range(2000) > 1e-6);
-    assert_eq!(text.fpr_of_range(u64::MAX), 1.0);
-}
-
-/// `ordered` is for this kind, and this kind is for `ordered`.
-#[test]
-fn other_hashes_are_refused() {
-    use crate::any::AnyFilter;
-    use crate::kind::Kind;
-    for kind in Kind::ALL {
-        let builder = Keyed::<AnyFilter>::builder(*kind).hash(HashId::Ordered);
-        match builder.build(0..10u64) {
-            Ok(filter) => assert!(filter.contains_range(3..5u64).unwrap()),
-            Err(Error::Hash { kind: told, hash: "ordered" }) => {
-                assert!(told == *kind && !kind.can(Capability::Range));
-            }
-            Err(error) => panic!("{error}"),
-        }
-    }
-    for hash in [HashId::Fast, HashId::Secure] {
-        let refused = Keyed::<Grafite>::builder().hash(hash).build(0..10u64);
-        assert!(matches!(refused, Err(Error::Hash { kind: Kind::Grafite, .. })));
-    }
-    // A filter of hashes from elsewhere answers single keys.
-    let hasher = KeyHasher::new(HashId::Fast, [1, 2]);
-    let hashes: Vec<KeyHash> = (0..10u64).map(|key| key.hash_with(&hasher)).collect();
-    let filter = Grafite::build(GrafiteShape::fit(10, 0.01).unwrap(), &hashes[..]).unwrap();
-    let keyed = Keyed::new(hasher, filter);
-    assert!(keyed.contains(&3u64));
-    assert!(matches!(keyed.contains_range(3..5u64), Err(Error::Hash { .. })));
-    // A file of another kind cannot claim `ordered`.
-    let bloom = Keyed::<crate::filters::Bloom>::build(0..10u64, 0.01).unwrap().into_parts().1;
-    let bytes = Keyed::new(KeyHasher::new(HashId::Ordered, [1, 2]), bloom).to_bytes().unwrap();
-    assert!(matches!(Keyed::<AnyFilter>::from_bytes(&bytes), Err(Error::Hash { .. })));
 }
