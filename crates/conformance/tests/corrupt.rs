@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tamis::{
     Adapt, AnyFilter, Broom, BroomShape, Build, BytesOwner, Capability, HashId, Key, KeyHash,
-    KeyHasher, Keyed, Kind, Limits, Shape,
+    KeyHasher, Keyed, Kind, Limits, Settings, Shape,
 };
 use tamis_conformance::attack::Parts;
 use tamis_conformance::files::{denying_file_is_kept, golden, testdata, variants_are_kept};
@@ -89,7 +89,9 @@ fn a_growing_filter_with_more_keys_than_segments_is_refused() {
 #[test]
 fn a_broom_with_keys_in_moved_bins_is_refused() {
     let members = hashes(0..200);
-    let fit = |keys| BroomShape::fit(keys, 0.1).expect("10 % is within reach");
+    let mut settings = Settings::default();
+    settings.set("lines", 1);
+    let fit = |keys| BroomShape::fit_with(keys, 0.1, &settings).expect("10 % is within reach");
     let mut broom = Broom::build(fit(200), &members[..]).expect("room");
     broom.resize(fit(400)).expect("memory");
     let bytes = Keyed::new(hasher(), broom).to_bytes().expect("memory");

@@ -103,7 +103,12 @@ fn shard_capacity(keys: f64) -> u64 {
 }
 
 fn plan_shape<F: DictionaryFilter>(keys: u64, fpr: f64) -> Result<F::Shape, Error> {
-    Ok(plan::solve(Goal::KeysFpr { keys, fpr }, &Settings::default())?)
+    // A repair reads the keys of a bin from the store, and a bin of one line has half as many.
+    let mut settings = Settings::default();
+    if F::Shape::SETTINGS.iter().any(|setting| setting.name == "lines") {
+        settings.set("lines", 1);
+    }
+    Ok(plan::solve(Goal::KeysFpr { keys, fpr }, &settings)?)
 }
 
 impl<F: DictionaryFilter, S: Store> Engine<F, S> {

@@ -321,10 +321,15 @@ impl Build for Grafite {
         fit: impl FnOnce(u64) -> Result<GrafiteShape, Error>,
         keys: impl KeySource,
     ) -> Result<Self, Error> {
-        let (mut numbers, mut distinct) = (Vec::new(), 0);
+        let (mut numbers, mut distinct, mut exceeds) = (Vec::new(), 0, false);
         let read = read_all(options, keys, |run| {
             let bytes = 2 * 8 * (numbers.len() + run.len()) as u64;
-            within(options, bytes)?;
+            // The rest is only counted, so that the error states how much memory is enough.
+            exceeds |= within(options, bytes).is_err();
+            if exceeds {
+                numbers = Vec::new();
+                return Ok(());
+            }
             numbers.try_reserve(run.len()).map_err(|_| Error::Memory { bytes })?;
             numbers.extend(run.iter().map(|key| key.hi));
             if numbers.len() >= 2 * distinct + CHECKED {
@@ -336,8 +341,8 @@ impl Build for Grafite {
         options.advance(0, read)?;
         sort_distinct(options, &mut numbers)?;
         let (len, seed) = (numbers.len() as u64, options.get_seed());
-        let shape = fit(len)?;
-        within(options, 2 * 8 * len + shape.layout.bytes())?;
+        let shape = fit(if exceeds { read } else { len })?;
+        within(options, 2 * 8 * if exceeds { read } else { len } + shape.layout.bytes())?;
         for numbers in numbers.chunks_mut(CHECKED) {
             options.check(0, len)?;
             for number in numbers {

@@ -158,7 +158,7 @@ const VARS: Setting = Setting::new(
 );
 const BLOCKS: Setting = Setting::new(
     "blocks",
-    "a power of two, up to 1 for 32 keys: blocks that the keys are split into; default: derived from the keys",
+    "a power of two, at most 1 for 32 keys: blocks that the keys are split into; default: derived from the keys",
 );
 /// The largest value of the setting `n`.
 const MAX_BLOCK_VARS: u64 = 1 << 24;
@@ -305,10 +305,10 @@ impl Shape for SatShape {
             efficiency.unwrap_or(DEFAULT_EFFICIENCY),
             keys,
         )?;
-        let fits = |blocks: u64| {
-            blocks.is_power_of_two() && (blocks == 1 || keys / blocks >= MIN_BLOCK_KEYS)
-        };
-        if let Some(blocks) = settings.number(&BLOCKS, fits)? {
+        if let Some(blocks) = settings.number(&BLOCKS, u64::is_power_of_two)? {
+            if blocks > 1 && keys / blocks < MIN_BLOCK_KEYS {
+                return Err(Error::Infeasible { why: "a block would have fewer than 32 keys" });
+            }
             shape.block_bits = blocks.ilog2().min(MAX_BLOCK_BITS);
             shape = shape.with_efficiency(efficiency.unwrap_or(DEFAULT_EFFICIENCY));
         }
