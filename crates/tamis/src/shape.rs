@@ -16,6 +16,10 @@ pub trait Shape: Clone + fmt::Debug + PartialEq + Send + Sync {
     /// The settings beyond keys and rate.
     const SETTINGS: &'static [Setting] = &[];
 
+    /// Whether neither a smaller rate nor more keys ever take less memory. If not, [`solve`] also looks
+    /// beyond the first shape that does not fit.
+    const IS_MONOTONE: bool = true;
+
     /// Returns the smallest shape that holds `keys` keys at `fpr`, with these settings. Call it through
     /// [`solve`], which checks the arguments.
     ///
@@ -130,15 +134,24 @@ pub fn solve<S: Shape>(goal: Goal, settings: &Settings) -> Result<S, Error> {
             check_keys(keys)?;
             let small = Error::Infeasible { why: "the memory is too small for these keys" };
             // Bisects log2 of the rate, from one that every shape meets towards the smallest.
-            let (mut fits, mut fails) = (-0.001f64, MIN_FPR.log2());
-            let mut best = fit(keys, fits.exp2()).ok().filter(within(bytes)).ok_or(small)?;
+            let try_rate =
+                |log: f64| Some((log, fit(keys, log.exp2()).ok().filter(within(bytes))?));
+            let quarters = (1..64).map(|step| -0.25 * f64::from(step));
+            let further = quarters.filter(|_| !S::IS_MONOTONE);
+            let (mut fits, mut best) =
+                core::iter::once(-0.001).chain(further).find_map(try_rate).ok_or(small)?;
+            let mut fails = MIN_FPR.log2();
             // Stops at 10^-6 bits: each step may cost a kind an exact calculation.
             while fits - fails > 1e-6 {
                 let middle = f64::midpoint(fits, fails);
-                match fit(keys, middle.exp2()).ok().filter(within(bytes)) {
-                    Some(shape) => (fits, best) = (middle, shape),
+                match try_rate(middle) {
+                    Some(found) => (fits, best) = found,
                     None => fails = middle,
                 }
+            }
+            if !S::IS_MONOTONE {
+                let below = (1..=192).map(|step| fits - f64::from(step) / 64.0);
+                best = below.filter_map(try_rate).last().map_or(best, |(_, shape)| shape);
             }
             Ok(best)
         }
@@ -156,6 +169,11 @@ pub fn solve<S: Shape>(goal: Goal, settings: &Settings) -> Result<S, Error> {
                     Some(shape) => (fits, best) = (middle, shape),
                     None => fails = middle,
                 }
+            }
+            if !S::IS_MONOTONE {
+                let above = (1..=128).map(|step| fits + fits.saturating_mul(step) / 1024);
+                let fitting = above.filter_map(|keys| fit(keys, fpr).ok().filter(within(bytes)));
+                best = fitting.last().unwrap_or(best);
             }
             Ok(best)
         }

@@ -178,6 +178,9 @@ impl AdaptiveBloomShape {
 }
 
 impl Shape for AdaptiveBloomShape {
+    // The room for repairs grows with the rate.
+    const IS_MONOTONE: bool = false;
+
     fn fit_with(keys: u64, fpr: f64, _: &Settings) -> Result<Self, Error> {
         crate::shape::check_fpr(fpr)?;
         Self::for_repairs(keys, fpr, (keys as f64 * fpr) as u64)

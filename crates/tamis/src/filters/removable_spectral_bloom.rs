@@ -124,6 +124,8 @@ impl RemovableSpectralBloomShape {
 
 impl Shape for RemovableSpectralBloomShape {
     const SETTINGS: &'static [Setting] = &[PROBES, WIDTH, METHOD];
+    // More probes can take fewer bits of each counter.
+    const IS_MONOTONE: bool = false;
 
     fn fit_with(keys: u64, fpr: f64, settings: &Settings) -> Result<Self, Error> {
         let method = settings.number(&METHOD, |method| (1..=2).contains(&method))?;

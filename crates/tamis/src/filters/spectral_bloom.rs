@@ -396,6 +396,8 @@ impl SpectralBloomShape {
 
 impl Shape for SpectralBloomShape {
     const SETTINGS: &'static [Setting] = &[PROBES, WIDTH];
+    // More probes can take fewer bits of each counter.
+    const IS_MONOTONE: bool = false;
 
     /// Fits the shape to as many keys as may be inserted before `keys` are recognised as new.
     fn fit_with(keys: u64, fpr: f64, settings: &Settings) -> Result<Self, Error> {

@@ -286,6 +286,8 @@ fn max_weight(slots: u32, keys: u64) -> f64 {
 
 impl Shape for BroomShape {
     const SETTINGS: &'static [Setting] = &[LINES];
+    // Bins of one line may take more memory than bins of two lines at a smaller rate.
+    const IS_MONOTONE: bool = false;
 
     fn fit_with(keys: u64, fpr: f64, settings: &Settings) -> Result<Self, Error> {
         let lines = settings.number(&LINES, |lines| lines == 1 || lines == 2)?;
