@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p tamis-lab --bin static -- [--most 1e8]` measures the kinds of tamis up
 //! to that number of keys. `-- --queries 1e7` measures only queries and `-- --building 1e9` only
-//! builds. `-- --ranges 1e5` measures `grafite`. `-- --peers FILE` draws the output of `cargo xtask peers --json`.
+//! builds. `-- --ranges 1e4` measures `grafite`. `-- --peers FILE` draws the output of `cargo xtask peers --json`.
 
 mod ranges;
 
@@ -57,7 +57,7 @@ fn count(text: &str) -> Result<u64> {
 
 fn all(most: u64) -> Result<()> {
     queries(most)?;
-    ranges::ranges(100_000.min(most))?;
+    ranges::ranges(10_000.min(most))?;
     building(most)
 }
 

@@ -5,8 +5,8 @@ use lab::{Line, STRANGERS, Sheet, hashes};
 use tamis::plan::solve;
 use tamis::{Build, BuildOptions, Goal, Grafite, Range, Settings, Shape};
 
-/// Ranges that are queried in each filter.
-const PROBES: u64 = 20_000;
+/// The most ranges of each sort that are queried in each filter, one after each key.
+const PROBES: u64 = 10_000;
 /// Filters with seeds of their own, over which the rate is measured.
 const SEEDS: u64 = 50;
 
@@ -30,10 +30,7 @@ pub(crate) fn ranges(keys: u64) -> Result<()> {
         let shape = solve::<<Grafite as Build>::Shape>(Goal::KeysFpr { keys, fpr }, &settings)?;
         let bits = shape.figures().bits_per_key();
         let bound = (length as f64 / fpr).log2() + 2.0;
-        for queried in [1, length / 4, length, 4 * length] {
-            if queried == 0 {
-                continue;
-            }
+        for queried in queried_lengths(length) {
             let (mut passed, mut asked, mut stated) = ([0u64; 2], [0u64; 2], 0.0);
             for seed in 0..SEEDS {
                 // The hash `fast` is a source of random numbers here.
@@ -44,7 +41,7 @@ pub(crate) fn ranges(keys: u64) -> Result<()> {
                 stated = filter.fpr_of_range(queried);
                 let mut sorted: Vec<u64> = members.iter().map(|member| member.hi).collect();
                 sorted.sort_unstable();
-                for (uniform, member) in strangers.iter().zip(members.iter().cycle()) {
+                for (uniform, member) in strangers.iter().zip(&members) {
                     for (at, first) in
                         [uniform.hi, member.hi.wrapping_add(1)].into_iter().enumerate()
                     {
@@ -79,4 +76,12 @@ pub(crate) fn ranges(keys: u64) -> Result<()> {
     ];
     let title = "grafite for ranges of 32 integers at 1 %: rate by length";
     sheet.finish(title, "integers in the range", "false positive rate", true, lines)
+}
+
+/// Returns 1, a quarter of the planned length, the planned length and 4 times that.
+fn queried_lengths(length: u64) -> Vec<u64> {
+    let mut lengths = vec![1, length / 4, length, 4 * length];
+    lengths.retain(|length| *length > 0);
+    lengths.dedup();
+    lengths
 }
