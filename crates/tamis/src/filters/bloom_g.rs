@@ -636,7 +636,9 @@ mod tests {
         for places in 1..=9 {
             for groups in 1..=8 {
                 for probes in groups..=24 {
-                    let Ok(shape) = BloomGShape::new(places, 64, groups, probes, 1) else { continue };
+                    let Ok(shape) = BloomGShape::new(places, 64, groups, probes, 1) else {
+                        continue;
+                    };
                     for keys in [1, 2, 3, 5, 9, 20, 60, 200] {
                         let (_, weights) = shape.balls(keys);
                         let sound = weights.iter().all(|weight| (0.0..=1.0).contains(weight));
