@@ -274,10 +274,11 @@ Lines are printed unchanged and in order, as soon as each block of input is read
 printed may be a false positive; with -v every printed line is certainly not a member. Use -0 or
 --u64 if the filter was built with it. Integers are printed in decimal.
 
-With --range or --ranges the filter must be built with --range-length. `A..B` is the keys from A up to but
-not including B, `A..=B` includes B, as in Rust. Ends are integers if the filter holds integers. A text
-counts by its first 8 bytes. A range that is printed may hold no key, at the false positive rate up to the
-range length of the filter and in proportion beyond it; one that is not printed holds none.
+With --range or --ranges the filter must be built with --range-length. `A..B` is the keys from A up
+to but not including B, `A..=B` includes B, as in Rust. Ends are integers if the filter holds
+integers. A text counts by its first 8 bytes. A range that is printed may hold no key, at the false
+positive rate up to the range length of the filter and in proportion beyond it; one that is not
+printed holds none.
 
 With --column the filter is a Parquet file. Each key that a row group may hold is printed with a
 tab and the numbers of those row groups; a row group without a filter may hold any key.
