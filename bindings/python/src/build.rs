@@ -292,8 +292,8 @@ pub(crate) fn build(
     let sizing = options::sizing(capacity, fpr, nbytes, bits_per_key, settings)?;
     let needs = options::capabilities(needs)?;
     let kind = kind.map(options::kind).transpose()?;
-    let ranges = needs.contains(&Capability::Range)
-        || kind.is_some_and(|kind| kind.can(Capability::Range));
+    let ranges =
+        needs.contains(&Capability::Range) || kind.is_some_and(|kind| kind.can(Capability::Range));
     let hash = hash.unwrap_or(if ranges { "ordered" } else { "fast" });
     let hasher = options::hasher(hash, seed)?;
     let keys = column::take(&hasher, keys)?;
