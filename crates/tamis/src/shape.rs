@@ -150,7 +150,7 @@ pub fn solve<S: Shape>(goal: Goal, settings: &Settings) -> Result<S, Error> {
                 }
             }
             if !S::IS_MONOTONE {
-                let below = (1..=192).map(|step| fits - f64::from(step) / 64.0);
+                let below = (1..=96).map(|step| fits - f64::from(step) / 48.0);
                 best = below.filter_map(try_rate).last().map_or(best, |(_, shape)| shape);
             }
             Ok(best)
@@ -171,7 +171,7 @@ pub fn solve<S: Shape>(goal: Goal, settings: &Settings) -> Result<S, Error> {
                 }
             }
             if !S::IS_MONOTONE {
-                let above = (1..=128).map(|step| fits + fits.saturating_mul(step) / 1024);
+                let above = (1..=64).map(|step| fits + fits.saturating_mul(step) / 1000);
                 let fitting = above.filter_map(|keys| fit(keys, fpr).ok().filter(within(bytes)));
                 best = fitting.last().unwrap_or(best);
             }
