@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
-use tamis::{AnyFilter, Capability, Filter, HashId, KeyHasher, Keyed, Kind};
+use tamis::{AnyFilter, Capability, Filter, KeyHasher, Keyed, Kind};
 
 const KEYS: u64 = 100_000;
 /// The keys of kinds that are slow to build.
@@ -31,7 +31,7 @@ fn keys(kind: Kind) -> u64 {
 }
 
 fn write(kind: Kind, folder: &Path) -> Result<()> {
-    let hasher = KeyHasher::new(HashId::Fast, [1, 2]);
+    let hasher = KeyHasher::new(kind.default_hash(), [1, 2]);
     let keys = 0..keys(kind);
     let builder = Keyed::<AnyFilter>::builder(kind).fpr(FPR).hasher(&hasher);
     let filter = builder.capacity(keys.end).build(keys).with_context(|| kind.to_string())?;
