@@ -150,8 +150,8 @@ pub fn solve<S: Shape>(goal: Goal, settings: &Settings) -> Result<S, Error> {
                 }
             }
             if !S::IS_MONOTONE {
-                let below = (1..=96).map(|step| fits - f64::from(step) / 48.0);
-                best = below.filter_map(try_rate).last().map_or(best, |(_, shape)| shape);
+                let mut below = (1..=96).rev().map(|step| fits - f64::from(step) / 48.0);
+                best = below.find_map(try_rate).map_or(best, |(_, shape)| shape);
             }
             Ok(best)
         }
@@ -171,9 +171,9 @@ pub fn solve<S: Shape>(goal: Goal, settings: &Settings) -> Result<S, Error> {
                 }
             }
             if !S::IS_MONOTONE {
-                let above = (1..=64).map(|step| fits + fits.saturating_mul(step) / 1000);
-                let fitting = above.filter_map(|keys| fit(keys, fpr).ok().filter(within(bytes)));
-                best = fitting.last().unwrap_or(best);
+                let mut above = (1..=64).rev().map(|step| fits + fits.saturating_mul(step) / 1000);
+                let found = above.find_map(|keys| fit(keys, fpr).ok().filter(within(bytes)));
+                best = found.unwrap_or(best);
             }
             Ok(best)
         }

@@ -80,9 +80,15 @@ impl<F: DictionaryFilter, S: Store> Engine<F, S> {
         let count = keys.len() as u64;
         let planned = shard_capacity(lock(&self.manifest).keys as f64 / self.shards.len() as f64);
         let capacity = if count <= planned { planned } else { count + count / 4 }.max(min_capacity);
-        let shape = self.shape(capacity)?;
-        let bytes = shape.figures().bytes;
-        self.memory.reserve(bytes)?;
+        let reserve = |capacity| -> Result<_, Error> {
+            let shape = self.shape(capacity)?;
+            let bytes = shape.figures().bytes;
+            self.memory.reserve(bytes)?;
+            Ok((shape, bytes))
+        };
+        // What fitted when it was written fits when it is opened again, then without spare room.
+        let (shape, bytes) = reserve(capacity)
+            .or_else(|error| reserve(count.max(min_capacity)).map_err(|_| error))?;
         let built = SaltedFilter::build(shape, keys).inspect_err(|_| self.memory.release(bytes))?;
         let state = &mut *self.shards[number].state_mut();
         self.memory.release(state.replace(built, bytes));
