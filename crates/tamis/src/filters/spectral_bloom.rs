@@ -44,6 +44,8 @@ use super::common::{build_by_inserting, insert_batch, usize_words};
 use crate::error::{Error, Full};
 use crate::hash::KeyHash;
 use crate::limits::MAX_KEYS;
+#[cfg(not(feature = "std"))]
+use crate::math::Float;
 use crate::options::BuildOptions;
 use crate::settings::{Setting, Settings};
 use crate::shape::{Figures, Shape};
