@@ -435,7 +435,9 @@ def test_the_server_counts_the_memory(r, kind):
     for start in range(0, 300_000, 10_000):
         r.execute_command("TAMIS.MADD", "f", *range(start, start + 10_000))
     usage, used = r.memory_usage("f"), r.info("memory")["used_memory"] - before
-    assert used * 0.85 - 200_000 < usage < used * 1.05 + 200_000, (usage, used)
+    # The allocator rounds up the small segments of `growing`, which MEMORY USAGE does not know.
+    least = 0.75 if kind == "growing" else 0.85
+    assert used * least - 200_000 < usage < used * 1.05 + 200_000, (usage, used)
 
 
 def test_caps(make_server):
