@@ -63,7 +63,7 @@ impl Kind {
     /// setting `value_bits` is given.
     ///
     /// # Errors
-    /// As [`BuildMap::build_map_with`]; [`Error::Unsupported`] for other kinds.
+    /// As [`BuildMap::build_map_with`](crate::BuildMap::build_map_with); [`Error::Unsupported`] for other kinds.
     pub fn build_map(
         self,
         sizing: &Sizing,
@@ -79,7 +79,7 @@ impl Kind {
     /// Builds a filter of this kind from hashes, against a deny list.
     ///
     /// # Errors
-    /// As [`Deny::build_denying`]; [`Error::Unsupported`] for other kinds.
+    /// As [`Deny::build_denying`](crate::Deny::build_denying); [`Error::Unsupported`] for other kinds.
     pub fn build_denying(
         self,
         sizing: &Sizing,

@@ -23,7 +23,7 @@
 //! range of at least `r` integers is always reported.
 //!
 //! [`Shape::fpr_at`] is the rate of single keys, which is `L` times lower than the promised one.
-//! [`Range::fpr_of_range`](crate::Range::fpr_of_range) states the bound for any length.
+//! [`Range::fpr_of_range`] states the bound for any length.
 //!
 //! The filter takes [`KeyHash::hi`] as the integer. The hash `ordered` keeps the order of keys: an integer
 //! is its own hash, and a string is its first 8 bytes. Keys that share those 8 bytes are one key. With
