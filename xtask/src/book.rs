@@ -426,7 +426,7 @@ fn check_blocks() -> Result<()> {
 /// | --- | --- |
 /// | `rust` | documentation tests of the crate that includes the page |
 /// | `console`, and `text,file:NAME`, its input | `crates/cli/tests/cmd.rs` runs the commands and compares the output |
-/// | `sh` | `crates/cli/src/args.rs` parses every call of `tamis` |
+/// | `sh` | `crates/cli/src/args/examples.rs` parses every call of `tamis` |
 /// | `python` | `bindings/python/tests/test_types_and_docs.py` |
 /// | `python,spark` | `bindings/python/tests_spark/test_spark.py` |
 /// | `redis` | `bindings/redis/tests/test_docs.py` |

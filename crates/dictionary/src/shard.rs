@@ -145,6 +145,12 @@ impl<F> ShardState<F> {
         std::mem::replace(&mut self.bytes, bytes)
     }
 
+    /// Drops the filter. Returns its bytes.
+    pub(crate) fn unload(&mut self) -> u64 {
+        self.filter = None;
+        std::mem::take(&mut self.bytes)
+    }
+
     /// Inserts a key. If the filter is full, drops the filter, so that every key passes until the rebuild.
     pub(crate) fn insert(&mut self, key: KeyHash)
     where

@@ -15,7 +15,6 @@
 //! ```
 
 mod connection;
-mod crc32;
 mod error;
 mod files;
 mod sharded;

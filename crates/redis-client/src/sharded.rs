@@ -3,7 +3,6 @@
 use redis::{Cmd, RedisError, Value, cmd};
 use tamis::{AnyFilter, Keyed};
 
-use crate::crc32::crc32;
 use crate::{Connection, Error, files};
 
 /// A filter in several keys, which lie in different slots of a cluster.
@@ -37,7 +36,7 @@ impl ShardedFilter {
 
     /// Returns the shard of an item.
     pub fn shard(&self, item: &[u8]) -> u32 {
-        ((u64::from(crc32(item)) * u64::from(self.shards)) >> 32) as u32
+        ((u64::from(crc32fast::hash(item)) * u64::from(self.shards)) >> 32) as u32
     }
 
     /// Makes the shards of a filter for `capacity` items in all. Without it, [`add`](Self::add) makes filters

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, anyhow, bail};
 use serde_json::json;
-use tamis::{KeyHash, KeyHasher, SatFormula, SatShape, Sizing};
+use tamis::{KeyHash, KeyHasher, Kind, SatFormula, SatShape, Sizing};
 use tamis_ksat::read_solutions;
 
 use crate::args::{Sat, SatCommand, SatExport};
@@ -29,6 +29,7 @@ fn export(args: &SatExport) -> Result<()> {
     let sizing = Sizing::fpr(args.fpr);
     let sizing = args.set.iter().fold(sizing, |sizing, (name, value)| sizing.set(name, &**value));
     let keys = Keys::open(&args.keys_from, args.form.separator(), false)?;
+    Kind::Sat.check_hash(args.hash)?;
     let hasher = KeyHasher::new(args.hash, args.seed);
     let hashes = hash_all(&keys, args.form.threads(), &hasher, args.quiet)?;
     let formula = SatFormula::new(&hashes, |keys| sizing.shape::<SatShape>(keys))?;

@@ -83,6 +83,15 @@ mod client {
 
     pub(super) fn shard(args: &Shard) -> Result<()> {
         let names = shard_files(&args.output, args.shards)?;
+        for name in &names {
+            let same = |key: &PathBuf| {
+                name.canonicalize()
+                    .is_ok_and(|name| key.canonicalize().is_ok_and(|key| key == name))
+            };
+            if args.keys.iter().any(same) {
+                bail!("{}: is a file of keys, which would be overwritten", name.display());
+            }
+        }
         let keys = Keys::open(&args.keys, Separator::Newline, false)?;
         let failed = |path: &PathBuf, error| failure(path.display(), &error);
         let create = |path: &PathBuf| {

@@ -137,7 +137,7 @@ impl<F: DictionaryFilter, S: Store> Engine<F, S> {
         let capacity = shard_capacity(options.keys as f64 / manifest.shards.len() as f64);
         let shape = plan_shape::<F>(capacity, options.fpr)?;
         let bytes = shape.figures().bytes;
-        let memory = Memory::new(options.max_memory);
+        let memory = Memory::new(options.max_memory, 0);
         memory.reserve(bytes.saturating_mul(manifest.shards.len() as u64))?;
         let build = |_| Ok(Shard::new(Some(SaltedFilter::build(shape.clone(), &[])?), bytes));
         let shards = manifest.shards.iter().map(build).collect::<Result<Vec<_>, Error>>()?;
@@ -158,8 +158,9 @@ impl<F: DictionaryFilter, S: Store> Engine<F, S> {
         let counts = store.meta(COUNTS)?.map(|bytes| manifest::decode_counts(&bytes));
         let (window, counts) = counts.unwrap_or_default();
         let unloaded = manifest.shards.iter().map(|_| Shard::new(None, 0)).collect();
-        let memory = Memory::new(max_memory);
         let dirty = !manifest.clean;
+        let saved = manifest.shards.iter().map(|shard| shard.bytes).fold(0, u64::saturating_add);
+        let memory = Memory::new(max_memory, if dirty { 0 } else { saved });
         let previous = Previous { window, counts };
         let engine = Self::new(store, claim, manifest, (unloaded, memory), previous, dirty);
         if dirty {

@@ -31,7 +31,7 @@ impl<F: DictionaryFilter, S: Store> Engine<F, S> {
         add(&shard.counters.reads_filter);
         let record = self.store.meta(&manifest::shard_name(number))?;
         let SavedShard { generation, bytes, .. } = lock(&self.manifest).shards[number];
-        self.memory.reserve(bytes)?;
+        self.memory.reserve_saved(bytes)?;
         let decoded = record
             .ok_or_else(|| "its record is missing".to_owned())
             .and_then(|record| manifest::decode_shard(&record, &self.hasher, generation, number));
@@ -60,7 +60,21 @@ impl<F: DictionaryFilter, S: Store> Engine<F, S> {
             state.in_doubt.iter().filter(|key| !hashes.contains(key)).copied().collect()
         };
         hashes.extend(in_doubt);
-        self.fill(number, min_capacity, &hashes)
+        let count = hashes.len() as u64;
+        let capacity = self.spacious(count).max(min_capacity);
+        // What fitted when it was written fits when it is opened again, then without spare room.
+        match self.fill(number, capacity, &hashes) {
+            Err(Error::Filter(tamis::Error::MemoryLimit { .. })) => {
+                self.fill(number, count.max(min_capacity), &hashes)
+            }
+            filled => filled,
+        }
+    }
+
+    /// Returns the capacity of a new filter of `count` keys, with spare room.
+    fn spacious(&self, count: u64) -> u64 {
+        let planned = shard_capacity(lock(&self.manifest).keys as f64 / self.shards.len() as f64);
+        if count <= planned { planned } else { count + count / 4 }
     }
 
     /// Reports damaged keys that a rebuilt filter does not contain. A clustered store cannot find their entries
@@ -76,19 +90,10 @@ impl<F: DictionaryFilter, S: Store> Engine<F, S> {
     }
 
     /// Replaces a shard's filter by one of `keys`.
-    fn fill(&self, number: usize, min_capacity: u64, keys: &[KeyHash]) -> Result<(), Error> {
-        let count = keys.len() as u64;
-        let planned = shard_capacity(lock(&self.manifest).keys as f64 / self.shards.len() as f64);
-        let capacity = if count <= planned { planned } else { count + count / 4 }.max(min_capacity);
-        let reserve = |capacity| -> Result<_, Error> {
-            let shape = self.shape(capacity)?;
-            let bytes = shape.figures().bytes;
-            self.memory.reserve(bytes)?;
-            Ok((shape, bytes))
-        };
-        // What fitted when it was written fits when it is opened again, then without spare room.
-        let (shape, bytes) = reserve(capacity)
-            .or_else(|error| reserve(count.max(min_capacity)).map_err(|_| error))?;
+    fn fill(&self, number: usize, capacity: u64, keys: &[KeyHash]) -> Result<(), Error> {
+        let shape = self.shape(capacity)?;
+        let bytes = shape.figures().bytes;
+        self.memory.reserve(bytes)?;
         let built = SaltedFilter::build(shape, keys).inspect_err(|_| self.memory.release(bytes))?;
         let state = &mut *self.shards[number].state_mut();
         self.memory.release(state.replace(built, bytes));
@@ -110,14 +115,31 @@ impl<F: DictionaryFilter, S: Store> Engine<F, S> {
         }
     }
 
-    /// Rebuilds all shards by one scan in the order of hashes.
+    /// Rebuilds all shards, with spare room if the limit of memory allows it.
     pub(super) fn rebuild_all(&self) -> Result<(), Error> {
+        let total = match self.scan_all(|count| self.spacious(count)) {
+            Err(Error::Filter(tamis::Error::MemoryLimit { .. })) => {
+                for shard in &self.shards {
+                    self.memory.release(shard.state_mut().unload());
+                }
+                self.scan_all(|count| count)?
+            }
+            scanned => scanned?,
+        };
+        self.notify(format!(
+            "the dictionary was not closed: its filter was rebuilt from {total} keys"
+        ));
+        Ok(())
+    }
+
+    /// Builds all shards by one scan in the order of hashes. Returns the number of keys.
+    fn scan_all(&self, capacity: impl Fn(u64) -> u64) -> Result<u64, Error> {
         add(&self.shards[0].counters.reads_filter);
         let (mut members, mut number, mut total) = (Members::default(), 0, 0u64);
         let mut result = Ok(());
         let mut fill_to = |next: usize, keys: &mut Vec<KeyHash>| {
             while number < next {
-                let filled = self.fill(number, 0, keys);
+                let filled = self.fill(number, capacity(keys.len() as u64), keys);
                 result = std::mem::replace(&mut result, Ok(())).and(filled);
                 add(&self.shards[number].counters.rebuilds);
                 keys.clear();
@@ -133,10 +155,7 @@ impl<F: DictionaryFilter, S: Store> Engine<F, S> {
         fill_to(self.shards.len(), &mut members.hashes);
         result?;
         self.skip_misplaced(members.misplaced)?;
-        self.notify(format!(
-            "the dictionary was not closed: its filter was rebuilt from {total} keys"
-        ));
-        Ok(())
+        Ok(total)
     }
 
     /// Saves the changed shards, the counters and a clean state record.

@@ -18,6 +18,7 @@ pub(super) fn build(args: &Build) -> Result<()> {
     }
     let keys = Keys::open(&args.keys_from, args.form.separator(), false)?;
     let hasher = hasher(args)?;
+    Kind::Sat.check_hash(hasher.id())?;
     let hashes = hash_all(&keys, args.form.threads(), &hasher, args.quiet)?;
     let sizing = size(args);
     let formula = SatFormula::new(&hashes, |keys| sizing.shape::<SatShape>(keys))?;
