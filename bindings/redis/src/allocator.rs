@@ -1,24 +1,71 @@
 //! The server's allocator as the allocator of this module, so that `used_memory` and `maxmemory` count
 //! filters too.
 //!
-//! The server aligns to 16 bytes at most. Tables start on cache lines of 64 bytes: such an allocation
-//! is made larger, and the pointer that the server returned lies in the 8 bytes before the table.
+//! The server promises an alignment of 16 bytes. Tables start on cache lines of 64 bytes:
+//!
+//! * jemalloc aligns every size that is a multiple of 64 bytes to 64 bytes, so a table is one allocation of
+//!   its size;
+//! * for other allocators the allocation is 64 bytes larger, and the pointer that the server returned lies in
+//!   the 8 bytes before the table.
 
 use std::alloc::{GlobalAlloc, Layout};
-use std::ffi::c_void;
-use std::ptr;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::ffi::{CStr, c_void};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use redis_module::raw;
 
+use crate::server::api;
+
 /// The alignment that every allocation of the server has.
 const SERVER_ALIGN: usize = 16;
+/// The alignment of tables.
+const LINE: usize = 64;
 
 static USED: AtomicUsize = AtomicUsize::new(0);
+/// Whether the server aligns multiples of [`LINE`] to it. It is set before the first allocation.
+static ALIGNS_LINES: AtomicBool = AtomicBool::new(false);
 
-/// Returns the bytes that the module has allocated and not freed.
+/// Returns the bytes that the server holds for the module.
 pub(crate) fn used() -> u64 {
     USED.load(Relaxed) as u64
+}
+
+/// Returns the bytes that the server holds for an allocation, which may be more than its layout.
+///
+/// # Safety
+/// The module has allocated `pointer` with `layout`, and not freed it.
+pub(crate) unsafe fn allocated_bytes(pointer: NonNull<u8>, layout: Layout) -> u64 {
+    // SAFETY: as the caller promises.
+    let start = unsafe { server_pointer(pointer.as_ptr(), layout) };
+    server_size(start) as u64
+}
+
+/// Learns how the server aligns.
+///
+/// # Safety
+/// The server passed `ctx`, and nothing is allocated yet.
+pub(crate) unsafe fn configure(ctx: *mut raw::RedisModuleCtx) {
+    // SAFETY: the server passed `ctx`; the name of the allocator is read before it is freed.
+    let is_jemalloc = unsafe {
+        let info = api!(RedisModule_GetServerInfo)(ctx, c"memory".as_ptr());
+        let name = api!(RedisModule_ServerInfoGetFieldC)(info, c"mem_allocator".as_ptr());
+        let is_jemalloc =
+            !name.is_null() && CStr::from_ptr(name).to_bytes().starts_with(b"jemalloc");
+        api!(RedisModule_FreeServerInfo)(ctx, info);
+        is_jemalloc
+    };
+    // A library that was loaded before may have replaced the allocator that the server names.
+    let mut small = (LINE..=1 << 14).step_by(LINE);
+    ALIGNS_LINES.store(is_jemalloc && small.all(aligns_to_line), Relaxed);
+}
+
+/// Returns whether an allocation of `size` bytes starts on a line.
+fn aligns_to_line(size: usize) -> bool {
+    let start = server_alloc(size, false);
+    let is_aligned = start.addr().is_multiple_of(LINE);
+    server_free(start);
+    is_aligned
 }
 
 pub(crate) struct ServerAllocator;
@@ -46,31 +93,56 @@ fn server_alloc(size: usize, zeroed: bool) -> *mut u8 {
     pointer.cast()
 }
 
-fn server_free(pointer: *mut u8) {
+fn server_free(start: *mut u8) {
     // SAFETY: as in `server_alloc`; the pointer came from there.
-    unsafe {
-        if let Some(free) = raw::RedisModule_Free {
-            free(pointer.cast());
-        }
+    unsafe { api!(RedisModule_Free)(start.cast()) };
+}
+
+/// Returns the bytes that the server holds for what `server_alloc` returned.
+fn server_size(start: *mut u8) -> usize {
+    // SAFETY: as in `server_free`.
+    unsafe { api!(RedisModule_MallocSize)(start.cast()) }
+}
+
+/// Returns whether the server aligns a layout.
+fn is_aligned_by_server(layout: Layout) -> bool {
+    match layout.align() {
+        ..=SERVER_ALIGN => true,
+        ..=LINE => ALIGNS_LINES.load(Relaxed),
+        _ => false,
     }
 }
 
-/// Returns the bytes that an allocation takes from the server.
-fn server_size(layout: Layout) -> usize {
-    match layout.align() {
-        ..=SERVER_ALIGN => layout.size(),
-        align => layout.size() + align,
+/// Returns the pointer that the server returned for an allocation.
+///
+/// # Safety
+/// The module has allocated `pointer` with `layout`, and not freed it.
+unsafe fn server_pointer(pointer: *mut u8, layout: Layout) -> *mut u8 {
+    if is_aligned_by_server(layout) {
+        return pointer;
     }
+    // SAFETY: `allocate` wrote the server's pointer there.
+    unsafe { pointer.cast::<*mut u8>().sub(1).read() }
 }
 
 fn allocate(layout: Layout, zeroed: bool) -> *mut u8 {
-    let (size, align) = (server_size(layout), layout.align());
+    let align = layout.align();
+    let is_direct = is_aligned_by_server(layout);
+    let size = match align {
+        ..=SERVER_ALIGN => layout.size(),
+        _ if is_direct => layout.size().next_multiple_of(LINE),
+        _ => layout.size() + align,
+    };
     let start = server_alloc(size, zeroed);
     if start.is_null() {
         return start;
     }
-    USED.fetch_add(size, Relaxed);
-    if align <= SERVER_ALIGN {
+    if is_direct && !start.addr().is_multiple_of(align) {
+        server_free(start);
+        return ptr::null_mut();
+    }
+    USED.fetch_add(server_size(start), Relaxed);
+    if is_direct {
         return start;
     }
     let offset = align - start.addr() % align;
@@ -94,12 +166,9 @@ unsafe impl GlobalAlloc for ServerAllocator {
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        USED.fetch_sub(server_size(layout), Relaxed);
-        let start = match layout.align() {
-            ..=SERVER_ALIGN => pointer,
-            // SAFETY: `allocate` wrote the server's pointer there.
-            _ => unsafe { pointer.cast::<*mut u8>().sub(1).read() },
-        };
+        // SAFETY: the caller has allocated the pointer with the layout, and does not use it again.
+        let start = unsafe { server_pointer(pointer, layout) };
+        USED.fetch_sub(server_size(start), Relaxed);
         server_free(start);
     }
 }

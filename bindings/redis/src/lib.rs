@@ -52,6 +52,8 @@ pub unsafe extern "C" fn RedisModule_OnLoad(
     if status != raw::Status::Ok as c_int {
         return raw::Status::Err as c_int;
     }
+    // SAFETY: the context is that of the load, and nothing is allocated yet.
+    unsafe { allocator::configure(ctx) };
     ::tamis::set_table_memory(::tamis::TableMemory::GlobalAllocator);
     let arguments = match argc {
         0 => &[],

@@ -142,8 +142,11 @@ fn check_growth(context: &Context, held: &mut Held, more: u64) -> Done {
         return Ok(());
     }
     let ahead = keys.saturating_add(keys / 8).saturating_add(1 << 10);
-    let bytes = held.filter().filter().figures_at(ahead).bytes;
-    limits::check(context, bytes, held.filter().heap_bytes())?;
+    // What the allocator adds to tables now, it adds to those of the larger filter.
+    let (tables, memory) = (held.filter().heap_bytes(), held.table_memory());
+    let rounding = memory as f64 / tables.max(1) as f64;
+    let bytes = (held.filter().filter().figures_at(ahead).bytes as f64 * rounding) as u64;
+    limits::check(context, bytes, memory)?;
     held.checked_keys = ahead;
     Ok(())
 }

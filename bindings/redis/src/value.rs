@@ -10,6 +10,7 @@ use tamis::{AnyFilter, ChunkReader, Error, Keyed, Limits};
 
 pub(crate) use self::callbacks::{module_type, register};
 pub(crate) use self::staged::{Entry, Staged, build};
+use crate::allocator;
 use crate::failure::Failure;
 
 /// The largest chunk of a filter in RDB files, append-only files, dumps and the replication stream: 1 MiB.
@@ -43,6 +44,16 @@ pub(crate) struct Held {
 impl Held {
     pub(crate) fn filter(&self) -> &Arc<Filter> {
         &self.filter
+    }
+
+    /// Returns the bytes that the server's allocator holds for the tables of the filter.
+    pub(crate) fn table_memory(&self) -> u64 {
+        let mut bytes = 0;
+        self.filter.each_allocation(|start, layout| {
+            // SAFETY: tables are allocated by the global allocator, which is that of this module.
+            bytes += unsafe { allocator::allocated_bytes(start, layout) };
+        });
+        bytes
     }
 
     /// Returns the filter, to change it.
@@ -84,7 +95,7 @@ impl Value {
     /// Returns the bytes of memory that the value takes.
     pub(crate) fn memory(&self) -> u64 {
         let tables = match self {
-            Self::Filter(held) => held.filter.heap_bytes(),
+            Self::Filter(held) => held.table_memory() + size_of::<Filter>() as u64,
             Self::Loading(loading) => loading.received,
             Self::Staged(staged) => staged.memory(),
         };

@@ -6,25 +6,9 @@ import pytest
 from redis.exceptions import ResponseError
 
 from conftest import SOAK
-from test_commands import INSERT, STATIC, dump
+from test_commands import KINDS, dump, make
 
 ROUNDS = 400 if SOAK else 25
-KINDS = [*INSERT, *STATIC, "bloomier", "sliding"]
-
-
-def make(client, kind):
-    """Makes a small filter of any kind."""
-    client.delete("f")
-    if kind == "sliding":
-        client.execute_command("TAMIS.RESERVE", "f", kind, 300, 0.05)
-        client.execute_command("TAMIS.PUSH", "f", *range(300))
-    elif kind in INSERT:
-        client.execute_command("TAMIS.RESERVE", "f", kind, 300, 0.05)
-        client.execute_command("TAMIS.MADD", "f", *range(200))
-    else:
-        client.delete("keys")
-        client.rpush("keys", *range(300))
-        client.execute_command("TAMIS.BUILD", "f", "FROM", "keys", kind, 0.05)
 
 
 def mutations(data, rounds, seed):

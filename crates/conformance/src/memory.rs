@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tamis::{AnyFilter, ChunkReader, Keyed, Limits, peek};
+use tamis::{AnyFilter, ChunkReader, Keyed, Limits, Persist, peek};
 
 use crate::Subject;
 use crate::files::golden;
@@ -83,6 +83,13 @@ pub fn damaged_bytes_are_errors<F: Subject>() {
     }
 }
 
+/// Returns the sum of the sizes of a filter's allocations.
+fn allocated_bytes<F: Persist>(filter: &Keyed<F>) -> u64 {
+    let mut bytes = 0;
+    filter.each_allocation(|_, layout| bytes += layout.size() as u64);
+    bytes
+}
+
 /// Checks that a clone, fallible or not, and a copy of a mapped filter equal the original, and that
 /// changing one leaves the other as it is.
 pub fn copies_are_apart<F: Subject>() {
@@ -91,8 +98,12 @@ pub fn copies_are_apart<F: Subject>() {
     let clone = owned.try_clone().expect("memory");
     assert!(clone == owned && clone.heap_bytes() == owned.heap_bytes());
     assert!(owned.heap_bytes() > 0 && owned.heap_bytes() <= owned.bytes());
+    // A list of tables has an allocation of its own.
+    let allocated = allocated_bytes(&owned);
+    assert!((owned.heap_bytes()..owned.heap_bytes() + 256).contains(&allocated));
     let buffer = Buffer::new(&file, 0);
     let mut mapped = Keyed::<AnyFilter>::from_shared(buffer.clone()).expect("a golden file");
+    assert!(mapped.heap_bytes() > 0 || allocated_bytes(&mapped) == 0);
     let twin = mapped.try_clone().expect("memory");
     mapped.make_owned().expect("memory");
     assert!(mapped == twin && mapped.heap_bytes() == owned.heap_bytes());

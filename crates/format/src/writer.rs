@@ -3,6 +3,8 @@
 use alloc::borrow::Cow;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::alloc::Layout;
+use core::ptr::NonNull;
 
 use tamis_bits::{LINE_BYTES, OutOfMemory, Words, as_le_bytes, lines};
 
@@ -55,6 +57,13 @@ impl Piece<'_> {
         match &self.0 {
             Source::Words(words) => words.heap_bytes(),
             Source::Slice(_) => 0,
+        }
+    }
+
+    fn allocation(&self) -> Option<(NonNull<u8>, Layout)> {
+        match &self.0 {
+            Source::Words(words) => words.allocation(),
+            Source::Slice(_) => None,
         }
     }
 
@@ -166,6 +175,12 @@ impl<'a> Writer<'a> {
     /// shared buffers and slices, which are fields of the filter itself, count as 0.
     pub fn heap_bytes(&self) -> u64 {
         self.tables().map(Piece::heap_bytes).sum()
+    }
+
+    /// Returns the address and the layout of each array of the global allocator in all sections but
+    /// shapes.
+    pub fn allocations(&self) -> impl Iterator<Item = (NonNull<u8>, Layout)> {
+        self.tables().filter_map(Piece::allocation)
     }
 
     /// Returns whether an array lies in a shared buffer, such as a mapped file.

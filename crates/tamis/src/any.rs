@@ -8,7 +8,9 @@
 mod inspect;
 mod resize;
 
+use core::alloc::Layout;
 use core::ops::RangeInclusive;
+use core::ptr::NonNull;
 
 use tamis_format::{Reader, Writer};
 
@@ -398,6 +400,10 @@ impl Persist for AnyFilter {
 
     fn heap_bytes(&self) -> u64 {
         dispatch!(self, filter => filter.heap_bytes())
+    }
+
+    fn each_allocation(&self, each: &mut dyn FnMut(NonNull<u8>, Layout)) {
+        dispatch!(self, filter => filter.each_allocation(each));
     }
 }
 

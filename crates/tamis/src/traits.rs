@@ -9,7 +9,9 @@
 //! the filters of this crate implement them, and new methods may be added in minor releases.
 
 use alloc::boxed::Box;
+use core::alloc::Layout;
 use core::ops::RangeInclusive;
+use core::ptr::NonNull;
 
 use tamis_format::{Reader, Writer};
 
@@ -544,5 +546,13 @@ pub trait Persist: Filter + Sized {
         let mut writer = Writer::new();
         self.write(&mut writer);
         writer.heap_bytes()
+    }
+
+    /// Calls `each` with the address and the layout of every allocation of the tables. A program whose
+    /// global allocator rounds sizes up can add what each allocation takes.
+    fn each_allocation(&self, each: &mut dyn FnMut(NonNull<u8>, Layout)) {
+        let mut writer = Writer::new();
+        self.write(&mut writer);
+        writer.allocations().for_each(|(start, layout)| each(start, layout));
     }
 }

@@ -208,6 +208,15 @@ impl Words {
         if self.is_shared() { 0 } else { lines(self.len as u64) * LINE_BYTES as u64 }
     }
 
+    /// Returns the address and the layout of the array's memory, or `None` if the array is empty or
+    /// its memory is not that of the global allocator.
+    pub fn allocation(&self) -> Option<(NonNull<u8>, Layout)> {
+        match self.owner {
+            Owner::Heap if self.len > 0 => Some((self.ptr.cast(), Self::layout(self.len)?)),
+            _ => None,
+        }
+    }
+
     pub(crate) fn as_ptr(&self) -> *mut u64 {
         self.ptr.as_ptr()
     }
@@ -249,11 +258,9 @@ impl Eq for Words {}
 
 impl Drop for Words {
     fn drop(&mut self) {
-        if let (Owner::Heap, true, Some(layout)) =
-            (&self.owner, self.len > 0, Self::layout(self.len))
-        {
+        if let Some((start, layout)) = self.allocation() {
             // SAFETY: `zeroed` allocated the memory with the same layout.
-            unsafe { dealloc(self.ptr.as_ptr().cast(), layout) };
+            unsafe { dealloc(start.as_ptr(), layout) };
         }
     }
 }

@@ -3,6 +3,8 @@
 use alloc::borrow::Cow;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::alloc::Layout;
+use core::ptr::NonNull;
 #[cfg(feature = "std")]
 use std::io::{Read, Write};
 #[cfg(feature = "std")]
@@ -95,6 +97,12 @@ impl<F: Persist> Keyed<F> {
     /// filter is mapped.
     pub fn heap_bytes(&self) -> u64 {
         self.filter.heap_bytes()
+    }
+
+    /// Calls `each` with the address and the layout of every allocation of the filter's tables. A
+    /// program whose global allocator rounds sizes up can add what each allocation takes.
+    pub fn each_allocation(&self, mut each: impl FnMut(NonNull<u8>, Layout)) {
+        self.filter.each_allocation(&mut each);
     }
 
     /// Returns the present size of the filter's tables in bytes.

@@ -8,6 +8,8 @@
 //! A level is allocated for all its chunks at once, 24 bytes per chunk, and never moves.
 
 use alloc::vec::Vec;
+use core::alloc::Layout;
+use core::ptr::NonNull;
 
 use tamis_bits::OutOfMemory;
 
@@ -91,6 +93,16 @@ impl List {
         Ok(())
     }
 
+    /// Calls `each` with the address and the layout of every allocation of the list, without those
+    /// that the segments point to.
+    pub(super) fn each_allocation(&self, each: &mut dyn FnMut(NonNull<u8>, Layout)) {
+        each_allocation_of(&self.levels, each);
+        for level in &self.levels {
+            each_allocation_of(level, each);
+            level.iter().for_each(|chunk| each_allocation_of(chunk, each));
+        }
+    }
+
     /// Returns the memory of a list of `len` segments in bytes, without what they point to.
     pub(super) fn bytes(len: u64) -> u64 {
         let (chunks, last) =
@@ -109,6 +121,14 @@ impl List {
 /// Returns by how many segments a full chunk of `len` grows.
 fn step(len: u64) -> u64 {
     (len / 8).max(1).min(CHUNK - len)
+}
+
+/// Calls `each` with the allocation of `list`, if it has one.
+fn each_allocation_of<T>(list: &Vec<T>, each: &mut dyn FnMut(NonNull<u8>, Layout)) {
+    let (start, layout) = (NonNull::new(list.as_ptr().cast_mut()), Layout::array::<T>(list.capacity()));
+    if let (1.., Some(start), Ok(layout)) = (list.capacity(), start, layout) {
+        each(start.cast(), layout);
+    }
 }
 
 fn reserve<T>(list: &mut Vec<T>, more: usize) -> Result<(), OutOfMemory> {

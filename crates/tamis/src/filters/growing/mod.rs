@@ -70,6 +70,7 @@ mod shape;
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ptr::NonNull;
 
 use tamis_bits::packed;
 use tamis_bits::select::{Bits, Task, run};
@@ -476,6 +477,12 @@ impl Persist for Growing {
         let words: u64 =
             self.segments_in_order().map(|(_, segment)| segment.words().heap_bytes()).sum();
         words + List::bytes(self.list.len())
+    }
+
+    fn each_allocation(&self, each: &mut dyn FnMut(NonNull<u8>, core::alloc::Layout)) {
+        self.list.each_allocation(each);
+        let segments = self.list.iter().filter_map(|segment| segment.words().allocation());
+        segments.for_each(|(start, layout)| each(start, layout));
     }
 
     fn write<'a>(&'a self, to: &mut Writer<'a>) {
