@@ -25,10 +25,11 @@ fn rate(bucket: u64) -> f64 {
 }
 
 /// Plans a filter that scales. With a stated capacity its memory is smallest at that number of keys, and there
-/// it has about the rate of RedisBloom's filter. The rate stays below 4 times that at any size, which
-/// RedisBloom's filter reaches with the fourth of its tables.
+/// it has about the rate of RedisBloom's filter. The rate stays below 2 times that at any size, and below 4
+/// times without a capacity, which RedisBloom's filter reaches with its second or fourth table.
 fn scaling_plan(capacity: Option<u64>, bucket: u64) -> Result<Plan, Failure> {
-    let rate = (4.0 * rate(bucket)).min(0.5);
+    let factor = if capacity.is_some() { 2.0 } else { 4.0 };
+    let rate = (factor * rate(bucket)).min(0.5);
     let mut plan = Plan::new(Kind::Growing, Some(capacity.unwrap_or(DEFAULT_CAPACITY)), rate)?;
     if let Some(capacity) = capacity {
         plan.set("most", &capacity.to_string());

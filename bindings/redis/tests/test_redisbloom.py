@@ -134,3 +134,13 @@ def test_scandump_and_loadchunk(r, family):
     fails(r, "numeric", f"{family}.LOADCHUNK", "h", "x", "x")
     fails(r, "numeric", f"{family}.SCANDUMP", "f", "x")
     fails(r, "not found", f"{family}.SCANDUMP", "none", 0)
+
+
+def test_cuckoo_filters_have_the_rate_of_redisbloom(r):
+    # 4 fingerprints of 8 bits per lookup: 1.57 %.
+    for options in [[], ["EXPANSION", 0]]:
+        r.execute_command("CF.RESERVE", "f", 30_000, *options)
+        r.execute_command("CF.INSERT", "f", "ITEMS", *range(30_000))
+        found = r.execute_command("CF.MEXISTS", "f", *(f"no {i}" for i in range(50_000)))
+        assert 0.008 < sum(found) / 50_000 < 0.02
+        r.delete("f")
