@@ -92,9 +92,9 @@ pub(crate) fn test_spark() -> Result<()> {
         return Ok(());
     }
     let environment = environment("python-environment", &PACKAGES)?;
-    // It has no wheel.
+    // It has no wheel. A test uses Spark Connect.
     let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
-    run(environment.python().args(pip).arg("pyspark==4.3.0"))?;
+    run(environment.python().args(pip).arg("pyspark[connect]==4.3.0"))?;
     run(environment.python().args(["-m", "pytest", "tests_spark"]).current_dir(PACKAGE))
 }
 

@@ -59,7 +59,7 @@ impl PyAnyFilter {
     pub(crate) fn read<R>(
         &self,
         py: Python<'_>,
-        query: impl FnOnce(&Keyed<AnyFilter>) -> R,
+        query: impl FnOnce(&Keyed<AnyFilter>) -> R + Send,
     ) -> PyResult<R> {
         self.handle.query(py, query)
     }
@@ -215,13 +215,15 @@ impl PyAnyFilter {
 
     fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
         let name = slf.get_type().name()?;
-        slf.get().read(slf.py(), |keyed| show::text(name.to_str().unwrap_or("AnyFilter"), keyed))
+        let name = name.to_str().unwrap_or("AnyFilter");
+        slf.get().read(slf.py(), |keyed| show::text(name, keyed))
     }
 
     /// Returns the figures and a bar of the load for notebooks.
     fn _repr_html_(slf: &Bound<'_, Self>) -> PyResult<String> {
         let name = slf.get_type().name()?;
-        slf.get().read(slf.py(), |keyed| show::html(name.to_str().unwrap_or("AnyFilter"), keyed))
+        let name = name.to_str().unwrap_or("AnyFilter");
+        slf.get().read(slf.py(), |keyed| show::html(name, keyed))
     }
 
     /// The kind of filter, such as `"cuckoo"`: see `tamis.kinds()`.

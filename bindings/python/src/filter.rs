@@ -103,9 +103,10 @@ impl PyFilter {
         let (py, handle) = (slf.py(), handle(slf));
         match column::take(&handle.hasher, keys)? {
             Keys::Columns(keys) => {
+                let writer = handle.writer(py);
                 let insert = || {
                     batch::for_valid(&handle.hasher, &keys, |hashes| {
-                        let mut state = handle.write()?;
+                        let mut state = writer.write()?;
                         state.change_by(keys.forms, |filter| filter.insert_batch(hashes))
                     })
                 };
@@ -118,8 +119,9 @@ impl PyFilter {
                     let mut forms = KeyForms::NONE;
                     let (hasher, most) = (&handle.hasher, ITERATOR_RUN);
                     let more = column::read_run(hasher, &mut keys, most, &mut run, &mut forms);
+                    let writer = handle.writer(py);
                     let inserted = py.detach(|| {
-                        handle.write()?.change_by(forms, |filter| filter.insert_batch(&run))
+                        writer.write()?.change_by(forms, |filter| filter.insert_batch(&run))
                     });
                     inserted.map_err(|error| raise(batch::after(error, done)))?;
                     done += run.len() as u64;
@@ -144,8 +146,9 @@ impl PyFilter {
     ) -> PyResult<Bound<'py, PyAny>> {
         let handle = handle(slf);
         let keys = column::take_all(&handle.hasher, keys)?;
+        let writer = handle.writer(slf.py());
         batch::change_bools(slf.py(), &handle.hasher, &keys, |hashes, new| {
-            let mut state = handle.write()?;
+            let mut state = writer.write()?;
             state.change_by(keys.forms, |filter| filter.insert_new_batch(hashes, new))
         })
     }
@@ -177,8 +180,9 @@ impl PyFilter {
     ) -> PyResult<Bound<'py, PyAny>> {
         let handle = handle(slf);
         let keys = column::take_all(&handle.hasher, keys)?;
+        let writer = handle.writer(slf.py());
         batch::change_bools(slf.py(), &handle.hasher, &keys, |hashes, removed| {
-            handle.write()?.change()?.filter_mut().remove_batch(hashes, removed)
+            writer.write()?.change()?.filter_mut().remove_batch(hashes, removed)
         })
     }
 
@@ -216,7 +220,7 @@ impl PyFilter {
 
     fn __ior__(slf: &Bound<'_, Self>, other: &Bound<'_, Self>) -> PyResult<()> {
         let (own, other) = (handle(slf), handle(other));
-        slf.py().detach(|| own.combine(other, Keyed::<AnyFilter>::merge)).map_err(raise)
+        own.combine(slf.py(), other, Keyed::<AnyFilter>::merge)
     }
 
     fn __or__(slf: &Bound<'_, Self>, other: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
@@ -225,7 +229,7 @@ impl PyFilter {
 
     fn __iand__(slf: &Bound<'_, Self>, other: &Bound<'_, Self>) -> PyResult<()> {
         let (own, other) = (handle(slf), handle(other));
-        slf.py().detach(|| own.combine(other, Keyed::<AnyFilter>::intersect)).map_err(raise)
+        own.combine(slf.py(), other, Keyed::<AnyFilter>::intersect)
     }
 
     fn __and__(slf: &Bound<'_, Self>, other: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
@@ -242,8 +246,7 @@ impl PyFilter {
 
     /// Estimates the number of distinct keys.
     fn cardinality(slf: &Bound<'_, Self>) -> PyResult<f64> {
-        let cardinality = || handle(slf).read()?.get().cardinality();
-        cardinality().map_err(raise)
+        handle(slf).query(slf.py(), Keyed::<AnyFilter>::cardinality)?.map_err(raise)
     }
 }
 

@@ -1,17 +1,16 @@
 //! A filter that Python threads share.
 
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
-
 use pyo3::prelude::*;
 use tamis::{AnyFilter, Error, KeyForms, KeyHash, KeyHasher, Keyed};
 
 use crate::errors::raise;
 use crate::keys::HashedKey;
+use crate::lock::{Lock, ReadGuard, Writer};
 
 /// A filter behind a lock. Its hasher never changes, so that keys are hashed outside the lock.
 pub(crate) struct Handle {
     pub(crate) hasher: KeyHasher,
-    state: RwLock<State>,
+    state: Lock<State>,
 }
 
 /// What the lock protects.
@@ -53,23 +52,23 @@ impl Handle {
     /// Holds a filter in memory of its own.
     pub(crate) fn new(keyed: Keyed<AnyFilter>) -> Self {
         let hasher = *keyed.hasher();
-        Self { hasher, state: RwLock::new(State { keyed, shared: false }) }
+        Self { hasher, state: Lock::new(State { keyed, shared: false }) }
     }
 
     /// Holds a filter whose tables may be those of a mapped file or of a buffer.
     pub(crate) fn shared(keyed: Keyed<AnyFilter>) -> Self {
         let hasher = *keyed.hasher();
-        Self { hasher, state: RwLock::new(State { keyed, shared: true }) }
+        Self { hasher, state: Lock::new(State { keyed, shared: true }) }
     }
 
     /// Locks the filter for reading. Call it without the interpreter.
-    pub(crate) fn read(&self) -> Result<RwLockReadGuard<'_, State>, Error> {
-        self.state.read().map_err(poisoned)
+    pub(crate) fn read(&self) -> Result<ReadGuard<'_, State>, Error> {
+        self.state.read()
     }
 
-    /// Locks the filter for a change. Call it without the interpreter.
-    pub(crate) fn write(&self) -> Result<RwLockWriteGuard<'_, State>, Error> {
-        self.state.write().map_err(poisoned)
+    /// Returns what changes the filter without the interpreter.
+    pub(crate) fn writer(&self, py: Python<'_>) -> Writer<'_, State> {
+        self.state.writer(py)
     }
 
     /// Calls `query` with the filter. It waits for a change on another thread without the interpreter.
@@ -77,19 +76,9 @@ impl Handle {
     pub(crate) fn query<R>(
         &self,
         py: Python<'_>,
-        query: impl FnOnce(&Keyed<AnyFilter>) -> R,
+        query: impl FnOnce(&Keyed<AnyFilter>) -> R + Send,
     ) -> PyResult<R> {
-        match self.state.try_read() {
-            Ok(state) => Ok(query(&state.keyed)),
-            Err(TryLockError::Poisoned(_)) => Err(raise(Error::Poisoned)),
-            Err(TryLockError::WouldBlock) => loop {
-                // The guard cannot cross into the interpreter, so another thread may come first.
-                py.detach(|| self.read().map(drop)).map_err(raise)?;
-                if let Ok(state) = self.state.try_read() {
-                    break Ok(query(&state.keyed));
-                }
-            },
-        }
+        self.state.query(py, |state| query(&state.keyed)).map_err(raise)
     }
 
     /// Calls `change` with the locked filter. It waits for other threads without the interpreter.
@@ -97,18 +86,9 @@ impl Handle {
     pub(crate) fn change<R>(
         &self,
         py: Python<'_>,
-        change: impl FnOnce(&mut State) -> Result<R, Error>,
+        change: impl FnOnce(&mut State) -> Result<R, Error> + Send,
     ) -> PyResult<R> {
-        match self.state.try_write() {
-            Ok(mut state) => change(&mut state).map_err(raise),
-            Err(TryLockError::Poisoned(_)) => Err(raise(Error::Poisoned)),
-            Err(TryLockError::WouldBlock) => loop {
-                py.detach(|| self.write().map(drop)).map_err(raise)?;
-                if let Ok(mut state) = self.state.try_write() {
-                    break change(&mut state).map_err(raise);
-                }
-            },
-        }
+        self.state.change(py, change).map_err(raise)
     }
 
     /// Changes the filter by one key, and records its form if that succeeds.
@@ -117,7 +97,7 @@ impl Handle {
         &self,
         py: Python<'_>,
         key: HashedKey,
-        change: impl FnOnce(&mut AnyFilter, KeyHash) -> Result<R, Error>,
+        change: impl FnOnce(&mut AnyFilter, KeyHash) -> Result<R, Error> + Send,
     ) -> PyResult<R> {
         self.change(py, |state| {
             let keyed = state.change()?;
@@ -129,23 +109,27 @@ impl Handle {
 
     /// Calls `combine` with this filter, to change it, and another one. Locks are taken in the order of
     /// their addresses, so that two threads that combine the same filters do not wait for each other.
-    /// Call it without the interpreter.
     pub(crate) fn combine(
         &self,
+        py: Python<'_>,
         other: &Self,
-        combine: impl FnOnce(&mut Keyed<AnyFilter>, &Keyed<AnyFilter>) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        if std::ptr::eq(self, other) {
-            let copy = self.read()?.keyed.try_clone()?;
-            return combine(self.write()?.change()?, &copy);
-        }
-        if std::ptr::from_ref(self) < std::ptr::from_ref(other) {
-            let mut own = self.write()?;
-            combine(own.change()?, &other.read()?.keyed)
-        } else {
-            let other = other.read()?;
-            combine(self.write()?.change()?, &other.keyed)
-        }
+        combine: impl FnOnce(&mut Keyed<AnyFilter>, &Keyed<AnyFilter>) -> Result<(), Error> + Send,
+    ) -> PyResult<()> {
+        let writer = self.writer(py);
+        let combine = || {
+            if std::ptr::eq(self, other) {
+                let copy = self.read()?.keyed.try_clone()?;
+                return combine(writer.write()?.change()?, &copy);
+            }
+            if std::ptr::from_ref(self) < std::ptr::from_ref(other) {
+                let mut own = writer.write()?;
+                combine(own.change()?, &other.read()?.keyed)
+            } else {
+                let other = other.read()?;
+                combine(writer.write()?.change()?, &other.keyed)
+            }
+        };
+        py.detach(combine).map_err(raise)
     }
 
     /// Calls `compare` with this filter and another one. Call it without the interpreter.
@@ -173,10 +157,6 @@ impl Handle {
         let state = self.read()?;
         let keyed = state.keyed.try_clone()?;
         let hasher = self.hasher;
-        Ok(Self { hasher, state: RwLock::new(State { keyed, shared: state.shared }) })
+        Ok(Self { hasher, state: Lock::new(State { keyed, shared: state.shared }) })
     }
-}
-
-fn poisoned<T>(_: PoisonError<T>) -> Error {
-    Error::Poisoned
 }

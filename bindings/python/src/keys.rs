@@ -19,13 +19,11 @@ pub(crate) struct HashedKey {
 /// Hashes a key: `str` by its UTF-8 bytes, `bytes` by their value, `int` by value.
 #[inline]
 pub(crate) fn hash_key(hasher: &KeyHasher, key: &Bound<'_, PyAny>) -> PyResult<HashedKey> {
-    if let Ok(text) = key.cast::<PyString>() {
+    // An exact type is compared in place. The flags of a subclass take a call to read.
+    if let Ok(text) = key.cast_exact::<PyString>() {
         return Ok(of_bytes(hasher, text.to_str()?.as_bytes()));
     }
-    if let Ok(bytes) = key.cast::<PyBytes>() {
-        return Ok(of_bytes(hasher, bytes.as_bytes()));
-    }
-    if key.is_instance_of::<PyInt>() && !key.is_instance_of::<PyBool>() {
+    if key.is_exact_instance_of::<PyInt>() {
         return hash_int(hasher, key);
     }
     hash_other(hasher, key)
@@ -50,13 +48,25 @@ fn hash_int(hasher: &KeyHasher, key: &Bound<'_, PyAny>) -> PyResult<HashedKey> {
     Ok(HashedKey { hash: hasher.int(value), form: KeyForms::INTEGERS })
 }
 
-/// Hashes a key of a less usual type: NumPy integers, `bytearray`, `memoryview`.
-#[cold]
+/// Hashes a key of a less usual type: `bytes`, NumPy integers, `bytearray`, `memoryview`, and subclasses of
+/// `str`, `bytes` and `int`.
+#[inline(never)]
 fn hash_other(hasher: &KeyHasher, key: &Bound<'_, PyAny>) -> PyResult<HashedKey> {
-    if !key.is_instance_of::<PyBool>() && key.hasattr("__index__")? {
-        let int = key.call_method0("__index__")?;
-        if int.is_instance_of::<PyInt>() {
-            return hash_int(hasher, &int);
+    if let Ok(bytes) = key.cast::<PyBytes>() {
+        return Ok(of_bytes(hasher, bytes.as_bytes()));
+    }
+    if let Ok(text) = key.cast::<PyString>() {
+        return Ok(of_bytes(hasher, text.to_str()?.as_bytes()));
+    }
+    if !key.is_instance_of::<PyBool>() {
+        if key.is_instance_of::<PyInt>() {
+            return hash_int(hasher, key);
+        }
+        if key.hasattr("__index__")? {
+            let int = key.call_method0("__index__")?;
+            if int.is_instance_of::<PyInt>() {
+                return hash_int(hasher, &int);
+            }
         }
     }
     if let Ok(buffer) = PyBuffer::<u8>::get(key) {

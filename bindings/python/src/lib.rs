@@ -8,7 +8,7 @@
 //! | `arrow` | Arrow arrays through the PyCapsule interface |
 //! | `column` | many keys: NumPy, Arrow, iterables |
 //! | `batch` | operations on many keys, without the interpreter |
-//! | `handle` | a filter behind a lock |
+//! | `lock`, `handle` | a filter behind a lock |
 //! | `options` | arguments that several functions take |
 //! | `show` | filters as text and HTML |
 //! | `any`, `filter`, `map`, `window`, `dictionary` | the classes |
@@ -25,6 +25,7 @@ mod filter;
 mod foreign;
 mod handle;
 mod keys;
+mod lock;
 mod map;
 mod options;
 mod parts;

@@ -64,8 +64,9 @@ impl PyWindow {
     ) -> PyResult<Bound<'py, PyAny>> {
         let handle = handle(slf);
         let keys = column::take_all(&handle.hasher, keys)?;
+        let writer = handle.writer(slf.py());
         batch::change_bools(slf.py(), &handle.hasher, &keys, |hashes, seen| {
-            let mut state = handle.write()?;
+            let mut state = writer.write()?;
             state.change_by(keys.forms, |filter| filter.push_batch(hashes, seen))
         })
     }

@@ -2,6 +2,7 @@
 
 import array
 import datetime
+import enum
 
 import numpy as np
 import pandas as pd
@@ -27,6 +28,22 @@ def test_text_and_bytes_are_one_key():
     assert "é" in filled(["é".encode()])
     assert bytearray(b"a") in filled(["a"]) and memoryview(b"a") in filled(["a"])
     assert np.str_("a") in filled(["a"]) and np.bytes_(b"a") in filled(["a"])
+
+
+def test_keys_of_subclasses():
+    class Text(str):
+        pass
+
+    class Data(bytes):
+        pass
+
+    class Number(int):
+        def __index__(self) -> int:
+            return 8
+
+    assert Text("é") in filled(["é"]) and Data(b"a") in filled(["a"])
+    assert Number(7) in filled([7]) and Number(7) not in filled([8])
+    assert enum.IntEnum("Sort", ["APPLE"]).APPLE in filled([1])
 
 
 def test_text_and_integers_differ():

@@ -30,6 +30,28 @@ def test_threads_change_and_query_one_filter(kind):
     assert len(ours) == 80_000
 
 
+@pytest.mark.parametrize("kind", ["growing", "scalable_bloom"])
+def test_lookups_while_a_batch_moves_the_tables(kind):
+    """A lookup of one key takes no lock, unless a batch changes the filter at the same time."""
+    ours = tamis.Filter(kind=kind, fpr=0.001)
+    ours.add("first")
+    batches = [np.arange(start, start + 300_000) for start in range(0, 1_500_000, 300_000)]
+
+    def fill() -> None:
+        for batch in batches:
+            ours.update(batch)
+
+    thread = threading.Thread(target=fill)
+    thread.start()
+    lookups = 0
+    while thread.is_alive():
+        assert "first" in ours and len(ours) >= 1
+        lookups += 1
+    thread.join()
+    assert lookups > 10
+    assert all(ours.contains(batch).all() for batch in batches)
+
+
 def test_threads_that_merge_do_not_wait_for_each_other():
     a = tamis.Filter(10_000, seed=1, kind="bloom")
     b = a.empty_like()

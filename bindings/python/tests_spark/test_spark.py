@@ -121,19 +121,28 @@ def test_another_version_on_an_executor(spark, monkeypatch):
         tamis.spark.build(spark.range(10), "id", capacity=10)
 
 
-def test_a_killed_executor(spark):
-    kind = "split_block_bloom"
+def two_executors(session) -> list[int]:
+    """Waits for 2 executors. Returns their process numbers."""
     deadline = time.monotonic() + 60
-    while len(executors(spark)) < 2:
+    while len(found := executors(session)) < 2:
         assert time.monotonic() < deadline
         time.sleep(0.2)
+    return found
 
+
+def slow_rows(session):
     def slowly(batches):
         # Each of 16 tasks takes 0.3 s, so that the executor is killed in the middle of the build.
         time.sleep(0.3)
         yield from batches
 
-    slow = spark.range(ROWS, numPartitions=16).mapInArrow(slowly, "id bigint")
+    return session.range(ROWS, numPartitions=16).mapInArrow(slowly, "id bigint")
+
+
+@pytest.mark.parametrize("kind", ["split_block_bloom", "ribbon"])
+def test_a_killed_executor(spark, kind):
+    two_executors(spark)
+    slow = slow_rows(spark)
     killed = []
 
     def kill() -> None:
@@ -149,6 +158,24 @@ def test_a_killed_executor(spark):
     assert ours == tamis.build(range(ROWS), kind=kind, capacity=ROWS, seed=3)
     # Another build runs on what is left, and on the executor that takes its place.
     assert tamis.spark.build(slow, "id", kind=kind, capacity=ROWS, seed=3) == ours
+
+
+def test_an_executor_that_is_killed_between_counting_and_solving(spark, monkeypatch):
+    """The parts that the executor held are made again."""
+    solve = tamis.spark._solve
+    killed = []
+
+    def kill_and_solve(*arguments):
+        killed.append(two_executors(spark)[0])
+        os.kill(killed[0], signal.SIGKILL)
+        return solve(*arguments)
+
+    two_executors(spark)
+    monkeypatch.setattr(tamis.spark, "_solve", kill_and_solve)
+    rows = spark.range(ROWS, numPartitions=6)
+    ours = tamis.spark.build(rows, "id", kind="ribbon", seed=3)
+    assert len(killed) == 1 and killed[0] not in executors(spark)
+    assert ours == tamis.build(range(ROWS), kind="ribbon", seed=3)
 
 
 def test_examples_of_the_documentation(spark, tmp_path):

@@ -43,6 +43,7 @@ fn unsafe_code_is_in_bits_and_glue_alone() {
         "python/src/arrow.rs",
         "python/src/column.rs",
         "python/src/keys.rs",
+        "python/src/lock.rs",
         "redis/src/allocator.rs",
         "redis/src/commands.rs",
         "redis/src/lib.rs",

@@ -2,7 +2,7 @@
 
 ``build`` makes a filter from a column, ``contains`` is a condition on a column, and ``semi_join`` drops most
 rows of a large table before they are moved for a join. All three are tested with classic sessions of
-PySpark 4. The package must be installed on the executors, in the version of the driver.
+PySpark 4 and with Spark Connect. The package must be installed on the executors, in the version of the driver.
 
 Only finished filters pass through the driver:
 
