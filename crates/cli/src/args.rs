@@ -230,7 +230,8 @@ pub(crate) struct Build {
     /// Stop after this many seconds and save nothing [default: no limit]
     #[arg(long, value_name = "SECONDS", value_parser = parse::seconds, allow_negative_numbers = true)]
     pub(crate) time_limit: Option<Duration>,
-    /// Read lines of a key, a tab and an integer (17 or 0x11), which `tamis get` prints
+    /// Read lines of a key, a tab and a value, which `tamis get` prints. If all values are integers
+    /// (17, -17 or 0x11) they are stored as such, else all are stored as text
     #[arg(long, conflicts_with_all = ["u64", "keys", "needs", "deny"])]
     pub(crate) values: bool,
     /// File of keys that the filter must reject, in the format of KEYS
@@ -432,8 +433,8 @@ pub(crate) struct Count {
 /// Print each line that the filter accepts, a tab and its value
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The filter must be built with `tamis build --values`. A non-member is accepted at the false
-positive rate, with an arbitrary value.
+The filter must be built with `tamis build --values`. Integers are printed in decimal, other values
+as they were given. A non-member is accepted at the false positive rate, with an arbitrary value.
 
 Exit status: 0 if a line was printed, 1 if none was, 2 an error.
 
@@ -466,6 +467,9 @@ pub(crate) struct Get {
 KEYS has lines of a key, a tab and a value, as for `tamis build --values`. If a key occurs twice,
 its last value is stored. A key that is certainly not a member is an error. A non-member that the
 filter accepts overwrites the value of a member. On an error the file is left unchanged.
+
+A map of integers takes those in the range that `tamis info` prints; build it with a larger
+--set value_bits=B for a larger range. A map of text takes only the values that it was built with.
 
 Example:
   tamis set stock.tamis changes.tsv")]

@@ -112,6 +112,7 @@ fn modules_of_the_library_have_an_order() {
         "capability",
         "kind",
         "limits",
+        "values",
         "error",
         "settings",
         "shape",

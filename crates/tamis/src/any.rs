@@ -23,7 +23,7 @@ use crate::options::BuildOptions;
 use crate::settings::Parameters;
 use crate::shape::{Figures, Shape};
 use crate::sizing::Sizing;
-use crate::source::{EntrySource, KeySource};
+use crate::source::{EntrySource, KeySource, ValueSource};
 use crate::traits::sealed::Sealed;
 use crate::traits::*;
 
@@ -128,6 +128,11 @@ pub trait Registered: Build + Persist + Clone + PartialEq + Into<AnyFilter> {
         None
     }
 
+    /// Returns a function that builds a map of any values.
+    fn build_values_fn() -> Option<BuildValuesFn<Self>> {
+        None
+    }
+
     /// Returns a function that builds against a deny list.
     fn build_denying_fn() -> Option<BuildDenyingFn<Self>> {
         None
@@ -144,6 +149,8 @@ pub type CombineFn<F> = fn(&mut F, &F) -> Result<(), Error>;
 pub type CompareFn<F> = fn(&F, &F) -> Result<f64, Error>;
 /// A function that builds a map: see [`Registered::build_map_fn`].
 pub type BuildMapFn<F> = fn(&Sizing, &mut dyn EntrySource, &BuildOptions<'_>) -> Result<F, Error>;
+/// A function that builds a map of any values: see [`Registered::build_values_fn`].
+pub type BuildValuesFn<F> = fn(&Sizing, ValueSource<'_>, &BuildOptions<'_>) -> Result<F, Error>;
 /// A function that builds against a deny list: see [`Registered::build_denying_fn`].
 pub type BuildDenyingFn<F> =
     fn(&Sizing, &mut dyn KeySource, &mut dyn KeySource, &BuildOptions<'_>) -> Result<F, Error>;
@@ -198,6 +205,10 @@ macro_rules! accessors {
 
         fn build_map_fn() -> Option<BuildMapFn<Self>> {
             Some(build_map)
+        }
+
+        fn build_values_fn() -> Option<BuildValuesFn<Self>> {
+            Some(build_values)
         }
     };
     (List) => {
@@ -324,6 +335,7 @@ macro_rules! dispatch_kind {
 
 // After the macros that they use.
 mod build;
+mod map;
 mod range;
 
 fn build<F: Registered>(
@@ -340,6 +352,15 @@ fn build_map<F: BuildMap>(
     options: &BuildOptions<'_>,
 ) -> Result<F, Error> {
     F::build_map_with(options, |distinct, bits| sizing.map_shape(distinct, bits), entries)
+}
+
+fn build_values<F: BuildMap>(
+    sizing: &Sizing,
+    entries: ValueSource<'_>,
+    options: &BuildOptions<'_>,
+) -> Result<F, Error> {
+    let fit = |distinct, bits, bytes| sizing.values_shape(distinct, bits, bytes);
+    F::build_values_with(options, fit, entries)
 }
 
 fn build_denying<F: Deny>(
@@ -485,7 +506,11 @@ impl AnyFilter {
         supported!(self.as_count() else Count)
     }
 
-    fn as_map(&self) -> Result<&dyn Map, Error> {
+    /// Returns the filter as a map, with the type of its values and the numbers that stand for them.
+    ///
+    /// # Errors
+    /// Only [`Error::Unsupported`].
+    pub fn as_map(&self) -> Result<&dyn Map, Error> {
         supported!(self.as_map() else Map)
     }
 
@@ -584,39 +609,6 @@ impl AnyFilter {
     /// Only [`Error::Unsupported`].
     pub fn count_limit(&self) -> Result<u64, Error> {
         Ok(self.as_count()?.count_limit())
-    }
-
-    /// Returns a key's value: see [`Map::get`].
-    ///
-    /// # Errors
-    /// Only [`Error::Unsupported`].
-    pub fn get(&self, key: KeyHash) -> Result<Option<u64>, Error> {
-        Ok(self.as_map()?.get(key))
-    }
-
-    /// Returns the values of keys: see [`Map::get_batch`].
-    ///
-    /// # Errors
-    /// Only [`Error::Unsupported`].
-    pub fn get_batch(&self, keys: &[KeyHash], out: &mut [Option<u64>]) -> Result<(), Error> {
-        self.as_map()?.get_batch(keys, out);
-        Ok(())
-    }
-
-    /// Replaces a key's value: see [`Map::set`].
-    ///
-    /// # Errors
-    /// [`Error::Value`] if the value is too wide.
-    pub fn set(&mut self, key: KeyHash, value: u64) -> Result<Option<u64>, Error> {
-        self.as_map_mut()?.set(key, value)
-    }
-
-    /// Returns the width of a value in bits.
-    ///
-    /// # Errors
-    /// Only [`Error::Unsupported`].
-    pub fn value_bits(&self) -> Result<u32, Error> {
-        Ok(self.as_map()?.value_bits())
     }
 
     /// Returns the range of members that a repair needs: see [`Adapt::suspects`].

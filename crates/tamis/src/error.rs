@@ -12,6 +12,7 @@ use tamis_format::KeyForms;
 use crate::capability::{Capability, UnknownName};
 use crate::kind::Kind;
 use crate::limits::MIN_FPR;
+use crate::values::ValueType;
 
 /// An error of this library. The operation that failed has changed and lost nothing.
 #[derive(Debug)]
@@ -114,6 +115,13 @@ pub enum Error {
         /// The width of the filter's values in bits.
         bits: u32,
     },
+    /// The map's values are of another type or range, or it does not have this byte string.
+    ValueType {
+        /// The values that it holds.
+        holds: ValueType,
+    },
+    /// The integers of a map lie outside -2^63 to 2^64 - 1, or span 2^64 or more.
+    IntegerSpan,
     /// An allocation failed.
     Memory {
         /// Its size.
@@ -201,6 +209,8 @@ impl Error {
             | Self::Hash { .. }
             | Self::ReversedRange
             | Self::Value { .. }
+            | Self::ValueType { .. }
+            | Self::IntegerSpan
             | Self::Unknown(_)
             | Self::Unsatisfied { .. }
             | Self::Outdated { .. } => ErrorKind::InvalidInput,
@@ -285,6 +295,10 @@ impl fmt::Display for Error {
             Self::ReversedRange => write!(f, "the range begins after its end"),
             Self::Value { value, bits } => {
                 write!(f, "the value {value} does not fit in the {bits} bits of a value")
+            }
+            Self::ValueType { holds } => write!(f, "the values of this map are {holds}"),
+            Self::IntegerSpan => {
+                write!(f, "integers must lie between -2^63 and 2^64 - 1, and span less than 2^64")
             }
             Self::Memory { bytes } => write!(f, "failed to allocate {bytes} bytes"),
             Self::MemoryLimit { limit, needs } => {

@@ -86,8 +86,11 @@ mod sizing;
 mod source;
 mod sync;
 mod traits;
+mod values;
 
-pub use any::{AnyFilter, BuildDenyingFn, BuildMapFn, CombineFn, CompareFn, Registered};
+pub use any::{
+    AnyFilter, BuildDenyingFn, BuildMapFn, BuildValuesFn, CombineFn, CompareFn, Registered,
+};
 
 pub use capability::{Capability, UnknownName};
 pub use container::{Container, FileInfo, peek};
@@ -106,7 +109,7 @@ pub use shape::{Figures, Goal, Shape};
 #[cfg(feature = "std")]
 pub use shared::{Share, Shared};
 pub use sizing::Sizing;
-pub use source::{EntrySource, Hashes, KeySource, Source};
+pub use source::{EntrySource, Hashes, KeySource, Source, ValueSource};
 pub use tamis_bits::{BytesOwner, TableMemory, set_table_memory, table_memory};
 pub use tamis_format::{
     ChunkReader, Error as FileError, Header, KeyForms, Limits, Name, Reader, Writer,
@@ -115,6 +118,7 @@ pub use traits::{
     Adapt, Build, BuildMap, Count, Deny, Filter, Grow, Insert, List, Map, Merge, Overfill, Persist,
     Range, Remove, Repair, Resize, SetOps, Static, Window, given,
 };
+pub use values::{Value, ValueType};
 
 // The examples of these pages are tests.
 #[cfg(doctest)]

@@ -119,9 +119,28 @@ impl Sizing {
 
     /// The same for values of `bits` bits, unless the setting `value_bits` is given.
     pub(crate) fn map_shape<S: Shape>(&self, counted: u64, bits: u32) -> Result<S, Error> {
+        self.values_shape(counted, bits, 0)
+    }
+
+    /// The same for a map with `bytes` bytes of distinct values beside its cells. They are part of a
+    /// size that is given in bytes or bits per key.
+    pub(crate) fn values_shape<S: Shape>(
+        &self,
+        counted: u64,
+        bits: u32,
+        bytes: u64,
+    ) -> Result<S, Error> {
         let mut settings = self.settings.clone();
         settings.set_default("value_bits", bits);
-        solve(self.goal(self.keys(counted)?), &settings)
+        let goal = match self.goal(self.keys(counted)?) {
+            Goal::KeysBytes { keys, bytes: all } => {
+                let why = "the distinct values alone take more bytes";
+                let bytes = all.checked_sub(bytes).ok_or(Error::Infeasible { why })?;
+                Goal::KeysBytes { keys, bytes }
+            }
+            goal => goal,
+        };
+        solve(goal, &settings)
     }
 
     fn keys(&self, counted: u64) -> Result<u64, Error> {

@@ -1,10 +1,12 @@
 //! Where the keys of a build come from: hashes, read once, in order, in runs.
 
 use alloc::vec::Vec;
+use core::fmt;
 
 use crate::error::Error;
 use crate::hash::KeyHash;
 use crate::options::BuildOptions;
+use crate::values::{Value, integer_range};
 
 /// A source of hashes or entries, read once and in order.
 pub trait Source<T> {
@@ -22,6 +24,64 @@ impl<S: Source<KeyHash> + ?Sized> KeySource for S {}
 /// A source of hashes and their values.
 pub trait EntrySource: Source<(KeyHash, u64)> {}
 impl<S: Source<(KeyHash, u64)> + ?Sized> EntrySource for S {}
+
+/// A source of hashes and [`Value`]s, all of one type.
+pub enum ValueSource<'a> {
+    /// Integers between -2^63 and 2^64 - 1 that span less than 2^64.
+    Integers(&'a mut dyn Source<(KeyHash, i128)>),
+    /// Byte strings.
+    Bytes(&'a mut dyn Source<(KeyHash, Vec<u8>)>),
+}
+
+impl ValueSource<'_> {
+    /// Calls `build` with the source of these entries: of integers if all values are integers that one
+    /// map can hold, else of byte strings.
+    pub fn with<R>(entries: &[(KeyHash, Value)], build: impl FnOnce(ValueSource<'_>) -> R) -> R {
+        let number = |value: &Value| match value {
+            Value::Integer(number) => Some(*number),
+            Value::Bytes(_) => None,
+        };
+        let numbers = || entries.iter().filter_map(|(key, value)| Some((*key, number(value)?)));
+        let all = entries.iter().all(|(_, value)| number(value).is_some());
+        if all && integer_range(numbers().map(|(_, number)| number)).is_some() {
+            return build(ValueSource::Integers(&mut Hashes::new(numbers())));
+        }
+        build(ValueSource::Bytes(&mut ByteRuns { entries, run: Vec::new() }))
+    }
+}
+
+/// Reads entries as byte strings, in runs of bounded size.
+struct ByteRuns<'a> {
+    entries: &'a [(KeyHash, Value)],
+    run: Vec<(KeyHash, Vec<u8>)>,
+}
+
+impl Source<(KeyHash, Vec<u8>)> for ByteRuns<'_> {
+    fn next_run(&mut self) -> Result<&[(KeyHash, Vec<u8>)], Error> {
+        /// The bytes of values, with 32 for each, after which a run ends.
+        const RUN_BYTES: usize = 1 << 20;
+        self.run.clear();
+        let mut bytes = 0;
+        while let Some(((key, value), rest)) = self.entries.split_first()
+            && bytes < RUN_BYTES
+        {
+            let value = value.clone().into_bytes();
+            bytes += value.len() + 32;
+            self.run.push((*key, value));
+            self.entries = rest;
+        }
+        Ok(&self.run)
+    }
+}
+
+impl fmt::Debug for ValueSource<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Integers(_) => "ValueSource::Integers",
+            Self::Bytes(_) => "ValueSource::Bytes",
+        })
+    }
+}
 
 impl<T> Source<T> for &[T] {
     fn next_run(&mut self) -> Result<&[T], Error> {

@@ -19,7 +19,8 @@ use crate::error::{Error, Full};
 use crate::hash::KeyHash;
 use crate::options::BuildOptions;
 use crate::shape::Shape;
-use crate::source::{EntrySource, KeySource};
+use crate::source::{EntrySource, KeySource, ValueSource};
+use crate::values::{Value, ValueType};
 
 /// Keeps other crates from implementing the traits of filters.
 pub(crate) mod sealed {
@@ -141,8 +142,12 @@ pub trait Static: Filter {}
 ///
 /// `None` is certain. A non-member that passes for a key gets some value; the filter's false positive
 /// rate says how often.
+///
+/// A map stores a number of [`value_bits`](Map::value_bits) bits per key. Of a map of unsigned integers
+/// that number is the value, and [`get`](Map::get) and [`set`](Map::set) are all that is needed. Of a map
+/// of other [`Value`]s it stands for the value, which [`get_value`](Map::get_value) returns.
 pub trait Map: Filter {
-    /// Returns the key's value, or `None` if it is certainly not in the set.
+    /// Returns the key's number, or `None` if the key is certainly not in the set.
     fn get(&self, key: KeyHash) -> Option<u64>;
 
     /// Sets `out[i]` to `get(keys[i])`, with prefetching.
@@ -156,17 +161,45 @@ pub trait Map: Filter {
         }
     }
 
-    /// Replaces the value of one key of the set. Returns the previous value, or `None` if the key is
+    /// Replaces the number of one key of the set. Returns the previous number, or `None` if the key is
     /// certainly not in the set.
     ///
     /// Set only keys of the set: a non-member that passes for a key may overwrite that key's value.
     ///
     /// # Errors
-    /// A value wider than [`value_bits`](Map::value_bits) is [`Error::Value`].
+    /// A number wider than [`value_bits`](Map::value_bits) is [`Error::Value`]; one that stands for no
+    /// value is [`Error::ValueType`].
     fn set(&mut self, key: KeyHash, value: u64) -> Result<Option<u64>, Error>;
 
-    /// Returns the width of a value in bits.
+    /// Returns the width of a number in bits.
     fn value_bits(&self) -> u32;
+
+    /// Returns the type of the values that the map can hold.
+    fn value_type(&self) -> ValueType;
+
+    /// Returns the value that a number stands for, or `None` if it stands for none.
+    fn value_of(&self, number: u64) -> Option<Value>;
+
+    /// Returns the number that stands for a value.
+    ///
+    /// # Errors
+    /// A value that the map cannot hold is [`Error::Value`] if it is an unsigned integer and so are the
+    /// map's values, else [`Error::ValueType`].
+    fn number_of(&self, value: &Value) -> Result<u64, Error>;
+
+    /// Returns the key's value, or `None` if the key is certainly not in the set.
+    fn get_value(&self, key: KeyHash) -> Option<Value> {
+        self.value_of(self.get(key)?)
+    }
+
+    /// Replaces the value of one key of the set: see [`set`](Map::set).
+    ///
+    /// # Errors
+    /// As [`number_of`](Map::number_of).
+    fn set_value(&mut self, key: KeyHash, value: &Value) -> Result<Option<Value>, Error> {
+        let number = self.number_of(value)?;
+        Ok(self.set(key, number)?.and_then(|old| self.value_of(old)))
+    }
 }
 
 /// A [`Map`] that is built from keys and values.
@@ -181,6 +214,22 @@ pub trait BuildMap: Map + Build {
         options: &BuildOptions<'_>,
         fit: impl FnOnce(u64, u32) -> Result<Self::Shape, Error>,
         entries: impl EntrySource,
+    ) -> Result<Self, Error>;
+
+    /// Builds from keys and values of any type. Integers from 0 on make the same map as
+    /// [`build_map_with`](BuildMap::build_map_with). `fit` makes the shape for the number of distinct
+    /// keys, the bits of a number that stands for a value, and the bytes of the distinct byte strings.
+    ///
+    /// The distinct byte strings are held in memory while the map is built. Half of a memory limit is
+    /// for them.
+    ///
+    /// # Errors
+    /// [`Error::IntegerSpan`] for integers that one map cannot hold. Otherwise as
+    /// [`build_map_with`](BuildMap::build_map_with).
+    fn build_values_with(
+        options: &BuildOptions<'_>,
+        fit: impl FnOnce(u64, u32, u64) -> Result<Self::Shape, Error>,
+        entries: ValueSource<'_>,
     ) -> Result<Self, Error>;
 }
 

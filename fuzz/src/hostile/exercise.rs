@@ -2,6 +2,7 @@
 
 use tamis::{
     AnyFilter, BroomShape, Capability, Error, Filter, KeyHash, Keyed, Kind, Limits, Persist, Shape,
+    ValueType,
 };
 use tamis_conformance::keys::Random;
 
@@ -84,8 +85,12 @@ fn query(filter: &Keyed<AnyFilter>, keys: &[KeyHash], sound: bool) {
         assert!(!sound || keys.iter().zip(&counts).all(|(key, count)| single(key) == *count));
     }
     let mut values = [None; KEYS];
-    assert_eq!(any.get_batch(keys, &mut values).is_ok(), kind.can(Capability::Map));
-    if kind.can(Capability::Map) {
+    assert_eq!(any.get_batch(keys, &mut values).is_ok(), is_unsigned(any));
+    assert_eq!(any.as_map().is_ok(), kind.can(Capability::Map));
+    for key in keys {
+        let _ = any.get_value(*key);
+    }
+    if is_unsigned(any) {
         any.value_bits().expect("a map");
         assert!(keys.iter().zip(&values).all(|(key, value)| any.get(*key).ok() == Some(*value)));
     }
@@ -181,12 +186,21 @@ fn remove(filter: &mut Keyed<AnyFilter>, keys: &[KeyHash], random: &mut Random, 
     assert_eq!(any.remove_batch(keys, &mut [false; KEYS]).is_ok(), can);
 }
 
+/// Returns whether the filter is a map of unsigned integers.
+fn is_unsigned(any: &AnyFilter) -> bool {
+    matches!(any.as_map().map(|map| map.value_type()), Ok(ValueType::Integers { min: 0, .. }))
+}
+
 fn values(filter: &mut Keyed<AnyFilter>, keys: &[KeyHash], random: &mut Random, sound: bool) {
     let any = filter.filter_mut();
-    let Ok(bits) = any.value_bits() else {
+    if !is_unsigned(any) {
         assert!(any.set(keys[0], 1).is_err());
+        if let Ok(Some(value)) = any.get_value(keys[0]) {
+            let _ = any.set_value(keys[0], &value);
+        }
         return;
-    };
+    }
+    let bits = any.value_bits().expect("a map");
     for key in keys {
         let value = random.word() >> random.below(64);
         let before = any.get(*key).expect("a map");

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use serde_json::{Map, Value, json};
-use tamis::{AnyFilter, Build, Filter, SettingValue, Shape};
+use tamis::{AnyFilter, Build, Filter, SettingValue, Shape, ValueType};
 
 use crate::args::Info;
 use crate::number::{show_rate, show_size};
@@ -36,10 +36,13 @@ pub(crate) fn run(args: &Info) -> Result<()> {
             "key_form": keyed.key_forms().to_string(),
             "capabilities": super::names(kind),
         });
+        let map = filter.as_map().ok().map(|map| map.value_type());
         let optional = [
             ("entries", entries.map(Value::from)),
             ("distinct_keys", distinct.map(Value::from)),
             ("value_bits", filter.value_bits().ok().map(Value::from)),
+            ("value_type", map.map(|values| type_name(values).into())),
+            ("distinct_values", map.and_then(distinct_values).map(Value::from)),
             ("range_length", filter.as_range().ok().map(|range| range.range_length().into())),
         ];
         for (name, value) in optional {
@@ -75,8 +78,9 @@ pub(crate) fn run(args: &Info) -> Result<()> {
         let length = range.range_length();
         lines.push(("range length", format!("{length}: the promised rate is that of such ranges")));
     }
-    if let Ok(bits) = filter.value_bits() {
-        lines.push(("value bits", bits.to_string()));
+    if let Ok(map) = filter.as_map() {
+        lines.push(("value bits", map.value_bits().to_string()));
+        lines.push(("values", map.value_type().to_string()));
     }
     let lines: Vec<_> = lines.iter().map(|(name, value)| format!("{name:<17}{value}")).collect();
     output::print(lines.join("\n"))
@@ -99,6 +103,22 @@ fn keys_of(shape: &impl Shape, entries: u64) -> u64 {
     let keys = |step: u64| 1.0 / (1.0 - shape.fpr_at(entries * (2 * step + 1) / (2 * STEPS)));
     let mean = (0..STEPS).map(keys).sum::<f64>() / STEPS as f64;
     (entries as f64 * mean).round() as u64
+}
+
+/// Returns the name of a map's type of values.
+fn type_name(values: ValueType) -> &'static str {
+    match values {
+        ValueType::Integers { .. } => "integers",
+        ValueType::Bytes { .. } => "bytes",
+    }
+}
+
+/// Returns the number of distinct byte strings of a map.
+fn distinct_values(values: ValueType) -> Option<u64> {
+    match values {
+        ValueType::Integers { .. } => None,
+        ValueType::Bytes { distinct } => Some(distinct),
+    }
 }
 
 /// Returns a parameter as JSON: numbers as numbers.

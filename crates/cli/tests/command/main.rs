@@ -12,6 +12,7 @@ mod sat;
 mod sizes;
 mod streams;
 mod surface;
+mod values;
 mod watchdog;
 
 use std::fs;
@@ -508,122 +509,6 @@ fn an_interrupt_leaves_nothing_behind() {
     assert_eq!(child.wait().unwrap().signal(), Some(15));
     drop(stdin);
     assert_eq!(sandbox.listing(), []);
-}
-
-/// Lines of a key, a tab and a value.
-fn entries(from: u64, count: u64, value: impl Fn(u64) -> u64) -> Vec<u8> {
-    let keys = text(&lines(from, count));
-    let lines = (from..).zip(keys.lines()).map(|(at, key)| format!("{key}\t{}\n", value(at)));
-    lines.collect::<String>().into_bytes()
-}
-
-#[test]
-fn values_are_kept_told_and_changed() {
-    let (old, new) = (entries(0, 20_000, |at| at * 7), entries(500, 700, |at| at + 1));
-    let sandbox = Sandbox::new(&[
-        ("old.tsv", &old),
-        ("new.tsv", &new),
-        ("keys", &lines(0, 20_000)),
-        ("strangers", &lines(1 << 20, 10_000)),
-        ("crlf.tsv", text(&old).replace('\n', "\r\n").as_bytes()),
-        ("nul.tsv", text(&old).replace('\n', "\0").as_bytes()),
-        ("old.tsv.gz", &gzip(&old)),
-    ]);
-    let build = format!("build --values --fpr 1e-6 --seed {SEED} -q -o");
-    sandbox.ok(&format!("{build} f old.tsv"));
-    let built = fs::read(sandbox.path("f")).unwrap();
-    for from in ["old.tsv --threads 1", "crlf.tsv", "nul.tsv -0", "old.tsv.gz", "old.tsv old.tsv"] {
-        sandbox.ok(&format!("{build} g {from}"));
-        assert!(fs::read(sandbox.path("g")).unwrap() == built, "from {from}");
-    }
-    assert_eq!(sandbox.run_with(&format!("{build} g"), &old).status.code(), Some(0));
-    assert!(fs::read(sandbox.path("g")).unwrap() == built, "from a pipe");
-
-    assert_eq!(sandbox.ok("get f keys").as_bytes(), old);
-    assert_eq!(sandbox.run("get f strangers").status.code(), Some(1));
-    assert_eq!(sandbox.ok("get -v f strangers keys").as_bytes(), lines(1 << 20, 10_000));
-    let printed = sandbox.run_with("get --json f", b"no such key\n0000000000000000\r\n\n");
-    assert_eq!(text(&printed.stdout), "{\"key\":\"0000000000000000\",\"value\":0}\n");
-    let printed = sandbox.run_with("get -v --json f", b"no such key\n0000000000000000\n");
-    assert_eq!(text(&printed.stdout), "{\"key\":\"no such key\"}\n");
-    let info: Value = serde_json::from_str(&sandbox.ok("info f --json")).unwrap();
-    assert_eq!((&info["filter"], &info["value_bits"]), (&"bloomier".into(), &18.into()));
-    assert!(sandbox.ok("info f").contains("value bits       18\n"));
-
-    sandbox.ok("set f new.tsv -q -o g");
-    let mut expected: Vec<&[u8]> = old.split_inclusive(|byte| *byte == b'\n').collect();
-    expected[500..1200]
-        .copy_from_slice(&new.split_inclusive(|byte| *byte == b'\n').collect::<Vec<_>>());
-    let expected = expected.concat();
-    assert_eq!(sandbox.ok("get g keys").as_bytes(), expected);
-    fs::write(sandbox.path("both.tsv"), &expected).unwrap();
-    sandbox.ok(&format!("{build} h both.tsv --set value_bits=18"));
-    assert!(fs::read(sandbox.path("h")).unwrap() == fs::read(sandbox.path("g")).unwrap());
-    let output = sandbox.run_with("set f", b"0000000000000000\t0x3ffff\n");
-    assert_eq!(text(&output.stderr), "f: set 1 values\n");
-    assert_eq!(
-        text(&sandbox.run_with("get f", b"0000000000000000\n").stdout),
-        "0000000000000000\t262143\n"
-    );
-}
-
-#[test]
-fn values_that_make_no_sense_are_told_with_their_lines() {
-    let sandbox = Sandbox::new(&[
-        ("good.tsv", b"apple\t3\npear\t0x10\n\nplum\t3\napple\t3\n"),
-        ("plain", b"apple\n"),
-        ("no-number.tsv", b"apple\t3\n\npear\tmany\n"),
-        ("huge.tsv", b"apple\t18446744073709551616\n"),
-        ("two.tsv", b"apple\t3\npear\t4\n\nplum\t5\npear\t6\npear\t7\n"),
-        ("more.tsv", b"fig\t1\npear\t5\n"),
-        ("stranger.tsv", b"apple\t4\nstone\t5\n"),
-        ("wide.tsv", b"apple\t4\nplum\t32\n"),
-        ("keys", &lines(0, 100)),
-    ]);
-    let build = format!("build --values --fpr 1e-6 --seed {SEED} -o x");
-    for (from, message) in [
-        ("plain", "plain:1: expected a key, a tab and a value"),
-        (
-            "no-number.tsv",
-            "no-number.tsv:3: the value \"many\" is not an integer such as 17 or 0x11",
-        ),
-        ("huge.tsv", "huge.tsv:1: the value 18446744073709551616 does not fit in 64 bits"),
-        ("two.tsv", "two.tsv:5: the key has the value 6 here, and 4 at two.tsv:2"),
-        ("good.tsv more.tsv", "more.tsv:2: the key has the value 5 here, and 16 at good.tsv:2"),
-        (
-            "good.tsv --set value_bits=4",
-            "good.tsv:2: the value 16 does not fit in the 4 bits of a value",
-        ),
-        ("good.tsv --set value_bits=65", "invalid setting value_bits=65: it accepts [..]"),
-        ("good.tsv --filter bloom", "bloom does not support map; these kinds do: bloomier"),
-    ] {
-        let told = sandbox.error(&format!("{build} {from}"));
-        match message.strip_suffix("[..]") {
-            Some(start) => assert!(told.starts_with(start), "{told}"),
-            None => assert_eq!(told, message),
-        }
-    }
-    let output = sandbox.run_with(&build, b"apple\t3\napple\t4\n");
-    let told = failure(&output, "from a pipe");
-    assert_eq!(told, "standard input:2: the key has the value 4 here, and 3 at standard input:1");
-    assert!(!sandbox.path("x").exists());
-
-    let output = sandbox.run(&format!("build --values --seed {SEED} good.tsv -o f"));
-    let said = text(&output.stderr);
-    assert!(said.contains("4 keys, of which 1 was a duplicate,"), "{said}");
-    assert_eq!(
-        sandbox.error("set f stranger.tsv"),
-        "stranger.tsv:2: the key is not in f; nothing was saved"
-    );
-    assert_eq!(
-        sandbox.error("set f wide.tsv"),
-        "wide.tsv:2: the value 32 does not fit in the 5 bits of a value"
-    );
-    assert_eq!(sandbox.error("set f plain"), "plain:1: expected a key, a tab and a value");
-    sandbox.ok("build keys --filter bloom -q -o g");
-    for line in ["get g keys", "set g good.tsv"] {
-        assert_eq!(sandbox.error(line), "g: bloom does not support map; these kinds do: bloomier");
-    }
 }
 
 #[test]

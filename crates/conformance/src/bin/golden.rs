@@ -5,7 +5,8 @@ use std::io::Write;
 
 use tamis_conformance::contract::{contract_path, write_contract};
 use tamis_conformance::files::{
-    VARIANTS, denying_path, golden_path, make_denying, make_golden, testdata, variant_path,
+    VALUE_FILES, VARIANTS, denying_path, golden_path, make_denying, make_golden, make_values,
+    testdata, variant_path,
 };
 
 macro_rules! golden {
@@ -27,6 +28,13 @@ fn main() -> std::io::Result<()> {
                 println!("made {}", path.display());
                 made = true;
             }
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    for (name, value) in VALUE_FILES {
+        match std::fs::File::create_new(variant_path(name)) {
+            Ok(mut file) => file.write_all(&make_values(value))?,
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }

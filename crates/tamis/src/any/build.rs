@@ -9,7 +9,7 @@ use crate::options::BuildOptions;
 use crate::settings::{Setting, Settings};
 use crate::shape::{Figures, Goal, Shape, solve};
 use crate::sizing::Sizing;
-use crate::source::{EntrySource, KeySource};
+use crate::source::{EntrySource, KeySource, ValueSource};
 use crate::traits::Build;
 
 impl Kind {
@@ -71,6 +71,24 @@ impl Kind {
         options: &BuildOptions<'_>,
     ) -> Result<AnyFilter, Error> {
         dispatch_kind!(self, F => match F::build_map_fn() {
+            Some(build) => build(sizing, entries, options).map(Into::into),
+            None => Err(self.unsupported(Capability::Map)),
+        })
+    }
+
+    /// Builds a map of this kind from hashes and values of any type. With a size in bytes or bits per
+    /// key, the distinct byte strings count as part of it.
+    ///
+    /// # Errors
+    /// As [`BuildMap::build_values_with`](crate::BuildMap::build_values_with);
+    /// [`Error::Unsupported`] for other kinds.
+    pub fn build_values(
+        self,
+        sizing: &Sizing,
+        entries: ValueSource<'_>,
+        options: &BuildOptions<'_>,
+    ) -> Result<AnyFilter, Error> {
+        dispatch_kind!(self, F => match F::build_values_fn() {
             Some(build) => build(sizing, entries, options).map(Into::into),
             None => Err(self.unsupported(Capability::Map)),
         })

@@ -15,6 +15,7 @@ use crate::hash::{Key, KeyHash};
 use crate::kind::Kind;
 use crate::shape::Figures;
 use crate::traits::Repair;
+use crate::values::Value;
 
 impl Keyed<AnyFilter> {
     /// Returns a builder of a filter of this kind.
@@ -165,18 +166,18 @@ impl Keyed<AnyFilter> {
         Ok(out)
     }
 
-    /// Returns the key's value: see [`Map::get`](crate::Map::get).
+    /// Returns the key's value, an unsigned integer: see [`Map::get`](crate::Map::get).
     ///
     /// # Errors
-    /// Only [`Error::Unsupported`].
+    /// [`Error::ValueType`] for a map of other values.
     pub fn get(&self, key: &(impl Key + ?Sized)) -> Result<Option<u64>, Error> {
         self.filter.get(self.hash(key))
     }
 
-    /// Returns the values of keys: see [`Map::get_batch`](crate::Map::get_batch).
+    /// Returns the values of keys, unsigned integers: see [`Map::get_batch`](crate::Map::get_batch).
     ///
     /// # Errors
-    /// Only [`Error::Unsupported`].
+    /// [`Error::ValueType`] for a map of other values.
     pub fn get_batch<K: Key>(&self, keys: &[K]) -> Result<Vec<Option<u64>>, Error> {
         let mut out = vec![None; keys.len()];
         in_runs(self.hasher, keys, |at, hashes| {
@@ -185,10 +186,31 @@ impl Keyed<AnyFilter> {
         Ok(out)
     }
 
-    /// Replaces the value of a key: see [`Map::set`](crate::Map::set).
+    /// Returns the key's value: see [`Map::get_value`](crate::Map::get_value).
     ///
     /// # Errors
-    /// [`Error::Value`] if the value is too wide.
+    /// Only [`Error::Unsupported`].
+    pub fn get_value(&self, key: &(impl Key + ?Sized)) -> Result<Option<Value>, Error> {
+        self.filter.get_value(self.hash(key))
+    }
+
+    /// Replaces the value of a key: see [`Map::set_value`](crate::Map::set_value).
+    ///
+    /// # Errors
+    /// As [`Map::number_of`](crate::Map::number_of).
+    pub fn set_value(
+        &mut self,
+        key: &(impl Key + ?Sized),
+        value: impl Into<Value>,
+    ) -> Result<Option<Value>, Error> {
+        let hash = self.hash(key);
+        self.filter.set_value(hash, &value.into())
+    }
+
+    /// Replaces the value of a key, an unsigned integer: see [`Map::set`](crate::Map::set).
+    ///
+    /// # Errors
+    /// [`Error::Value`] if the value is too wide, [`Error::ValueType`] for a map of other values.
     pub fn set(&mut self, key: &(impl Key + ?Sized), value: u64) -> Result<Option<u64>, Error> {
         let hash = self.hash(key);
         self.filter.set(hash, value)

@@ -19,8 +19,9 @@ use crate::options::{BuildOptions, Progress};
 use crate::plan::FIRST_KEYS;
 use crate::settings::SettingValue;
 use crate::sizing::Sizing;
-use crate::source::{EntrySource, Hashes, KeySource};
+use crate::source::{EntrySource, Hashes, KeySource, ValueSource};
 use crate::traits::{BuildMap, Deny};
+use crate::values::Value;
 
 /// Builds a [`Keyed`] filter: see [`Keyed::builder`].
 ///
@@ -236,6 +237,23 @@ impl<'a, F> Builder<'a, F> {
         Ok(Keyed::new(hasher, filter).with_key_forms(K::FORM))
     }
 
+    fn build_values_from<K: Key, V: Into<Value>, R>(
+        mut self,
+        entries: impl IntoIterator<Item = (K, V)>,
+        build: impl FnOnce(&Sizing, ValueSource<'_>, &BuildOptions<'_>) -> Result<R, Error>,
+    ) -> Result<Keyed<R>, Error> {
+        let hasher = self.make_hasher()?;
+        let mut all = Vec::new();
+        for (key, value) in entries {
+            let bytes = size_of::<(KeyHash, Value)>() as u64;
+            all.try_reserve(1).map_err(|_| Error::Memory { bytes })?;
+            all.push((key.hash_with(&hasher), value.into()));
+        }
+        let filter =
+            ValueSource::with(&all, |entries| build(&self.sizing, entries, &self.options))?;
+        Ok(Keyed::new(hasher, filter).with_key_forms(K::FORM))
+    }
+
     fn build_denying_from<K: Key, R>(
         mut self,
         keys: impl IntoIterator<Item = K>,
@@ -289,6 +307,31 @@ impl<F: Registered + BuildMap> Builder<'_, F> {
     ) -> Result<Keyed<F>, Error> {
         self.build_map_from(entries, |sizing, entries, options| {
             F::build_map_with(options, |keys, bits| sizing.map_shape(keys, bits), entries)
+        })
+    }
+
+    /// Builds a map from `entries` of keys and values of any type: see [`Value`]. The entries are held in
+    /// memory until the map is built.
+    ///
+    /// ```
+    /// use tamis::{Bloomier, Keyed, Value};
+    /// let builder = Keyed::<Bloomier>::builder().fpr(0.001);
+    /// let mut colour = builder.build_values([("apple", "red"), ("pear", "green"), ("rose", "red")])?;
+    /// assert_eq!(colour.get_value("pear"), Some(Value::from("green")));
+    /// colour.set_value("apple", "green")?;
+    /// assert!(colour.set_value("apple", "blue").is_err());
+    /// # Ok::<_, tamis::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`BuildMap::build_values_with`].
+    pub fn build_values<K: Key, V: Into<Value>>(
+        self,
+        entries: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<Keyed<F>, Error> {
+        self.build_values_from(entries, |sizing, entries, options| {
+            let fit = |keys, bits, bytes| sizing.values_shape(keys, bits, bytes);
+            F::build_values_with(options, fit, entries)
         })
     }
 }
@@ -375,6 +418,21 @@ impl Builder<'_, AnyFilter> {
         let kind = self.kind;
         self.build_map_from(entries, |sizing, entries, options| {
             kind.build_map(sizing, entries, options)
+        })
+    }
+
+    /// Builds a map from `entries` of keys and values of any type: see [`Value`]. The entries are held in
+    /// memory until the map is built.
+    ///
+    /// # Errors
+    /// As [`BuildMap::build_values_with`]; [`Error::Unsupported`] for kinds without values.
+    pub fn build_values<K: Key, V: Into<Value>>(
+        self,
+        entries: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<Keyed<AnyFilter>, Error> {
+        let kind = self.kind;
+        self.build_values_from(entries, |sizing, entries, options| {
+            kind.build_values(sizing, entries, options)
         })
     }
 

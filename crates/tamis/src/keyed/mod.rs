@@ -22,6 +22,7 @@ use crate::shape::{Figures, Shape};
 use crate::traits::{
     Adapt, Build, BuildMap, Count, Filter, Insert, Map, Merge, Remove, Repair, SetOps, Window,
 };
+use crate::values::Value;
 
 /// A filter of keys: strings, bytes, integers, tuples of them.
 ///
@@ -429,7 +430,26 @@ impl<F: Registered + BuildMap> Keyed<F> {
 }
 
 impl<F: Map> Keyed<F> {
-    /// Returns the key's value, or `None` if it is certainly not in the set.
+    /// Returns the key's value, or `None` if the key is certainly not in the set. Maps of unsigned
+    /// integers have [`Keyed::get`] too.
+    pub fn get_value(&self, key: &(impl Key + ?Sized)) -> Option<Value> {
+        self.filter.get_value(self.hash(key))
+    }
+
+    /// Replaces the value of a key of the set: see [`Map::set_value`].
+    ///
+    /// # Errors
+    /// As [`Map::number_of`].
+    pub fn set_value(
+        &mut self,
+        key: &(impl Key + ?Sized),
+        value: impl Into<Value>,
+    ) -> Result<Option<Value>, Error> {
+        self.filter.set_value(self.hash(key), &value.into())
+    }
+
+    /// Returns the value of a key of a map of unsigned integers, or `None` if the key is certainly not in
+    /// the set: see [`Map::get`].
     #[inline]
     pub fn get(&self, key: &(impl Key + ?Sized)) -> Option<u64> {
         self.filter.get(self.hash(key))

@@ -18,7 +18,7 @@
 use alloc::vec::Vec;
 
 use tamis_bits::peel::{Fuse, Graph, Peeler, multiplier};
-use tamis_bits::{Words, prefetch, set};
+use tamis_bits::{Words, packed, prefetch, set};
 use tamis_format::{Fields, Name, Reader, Writer};
 
 use super::peeled::{FuseSize, MAX_SHARD_BITS, attempts, fuse_size};
@@ -338,6 +338,20 @@ impl Retrieval {
         Ok(Self::new(grid, table, seeds, extra))
     }
 
+    /// Returns the value of every cell, also of those that no record owns, and of every listed record.
+    pub(in crate::filters) fn values(&self) -> impl Iterator<Item = u64> {
+        let [codes, _] = self.grid.words;
+        let shards = self.table.chunks_exact(self.grid.shard_words() as usize);
+        let of_shard = move |part| {
+            let (_, values) = <[u64]>::split_at(part, codes as usize);
+            (0..self.grid.cells).map(|cell| packed::get(values, self.grid.widths[1], cell))
+        };
+        shards
+            .take(1 << self.grid.shard_bits)
+            .flat_map(of_shard)
+            .chain(self.extra.iter().skip(1).step_by(2).copied())
+    }
+
     /// Checks that the sections could be those of a table. Listed values have at most `value_bits` bits.
     pub(in crate::filters) fn validate(&self, value_bits: u32) -> Result<(), Error> {
         let corrupt = |what| Err(tamis_format::Error::corrupt(what).into());
@@ -357,7 +371,7 @@ impl Retrieval {
         if !pairs.is_sorted_by(|a, b| a[0] < b[0]) {
             return corrupt("the listed digests are not sorted");
         }
-        if pairs.iter().any(|[_, value]| value & !tamis_bits::packed::mask(value_bits) != 0) {
+        if pairs.iter().any(|[_, value]| value & !packed::mask(value_bits) != 0) {
             return corrupt("a listed value has too many bits");
         }
         Ok(())

@@ -14,22 +14,34 @@
 //! The XOR of the three codes tells which of its cells the key owns. Only that cell holds its value, so
 //! a new value is one write, and no other key owns that cell.
 //!
+//! The v bits are a number. What it stands for depends on the values that the map was built with:
+//!
+//! | values | number | v | can be set |
+//! | --- | --- | --- | --- |
+//! | integers from 0 on | the value | as wide as the largest | integers of v bits |
+//! | integers, some below 0 | value - smallest value | as wide as largest - smallest | v bits from the smallest on |
+//! | byte strings | place in the sorted table of the d distinct ones | ⌈log2 d⌉, at least 1 | those of the table |
+//!
+//! The table holds each distinct byte string once, and the end of each as an integer of ⌈log2(t + 1)⌉
+//! bits, where t is the sum of their lengths. If all lengths are equal, there are no ends.
+//!
 //! | figure | |
 //! | --- | --- |
-//! | bits per key | 1.11 (f + 2 + v) at 10^7 keys, 1.22 (f + 2 + v) at 1000 |
+//! | bits per key | 1.11 (f + 2 + v) at 10^7 keys, 1.22 (f + 2 + v) at 1000, without the table of byte strings |
 //! | rate | 3/4 · 2^-f exactly, for any number of keys; f is 0 to 32 |
 //! | cache lines | 3 for a non-member, all prefetched at once; one more for a key, for its value |
 //! | building | as [`binary_fuse`](super::binary_fuse), with 16 bytes per key until it is placed |
 //! | failure | none: keys that no multiplier can place are listed with their values |
 //!
-//! The set is fixed. Setting the value of a false positive may overwrite the value of a key. Two keys
+//! The set is fixed, and so is the table of byte strings. Setting the value of a false positive may overwrite the value of a key. Two keys
 //! with the same 64 bits of hash count as one key, and two different values for it are an error.
 //!
 //! Chazelle, Kilian, Rubinfeld, Tal, *The Bloomier Filter: An Efficient Data Structure for Static
 //! Support Lookup Tables*, 2004. As in the paper there are two tables, of codes and of values.
 //! Differences: the cells are those of a fuse graph, 1.11 per key where random ones take more than
 //! 1.22; and the two bits that tell three cells apart lose nothing, because the fourth number means
-//! *absent*, which is the factor 3/4 in the rate.
+//! *absent*, which is the factor 3/4 in the rate. The paper maps to the numbers below a limit; integers
+//! below 0 and byte strings are ours.
 //!
 //! Measured and left out: a code and its value side by side. That saves a key the fourth cache line, but
 //! spreads the codes over more lines than the cache holds. At 5 million keys, f = 8 and v = 32, a batch
@@ -38,13 +50,16 @@
 //! only, found by counting bits. Counting takes 1.2 bits per key and two more lines to save 0.11 v: 8 %
 //! of the memory at v = 64, nothing below v = 11.
 
+mod values;
+
 use alloc::vec::Vec;
 
 use tamis_bits::lanes::window;
 use tamis_bits::{Words, packed, prefetch};
 use tamis_format::{Reader, Writer};
 
-use super::common::peeled::{LAYOUT, read_layout};
+use self::values::{Codec, Head, Interner};
+use super::common::peeled::LAYOUT;
 use super::common::retrieval::{Cells, Grid, Place, Retrieval, Shard};
 use crate::error::Error;
 use crate::gather::{Gathered, Gathering};
@@ -56,11 +71,14 @@ use crate::options::BuildOptions;
 use crate::parts::{BuildParts, sealed::SolveParts};
 use crate::settings::{Setting, Settings};
 use crate::shape::{Figures, Shape};
-use crate::source::{EntrySource, KeySource, read_all};
+use crate::source::{EntrySource, KeySource, Source, ValueSource, read_all};
 use crate::traits::{Build, BuildMap, Filter, Map, Persist, Static};
+use crate::values::{Value, ValueType};
 
 /// The most check bits: as many as a fingerprint has beside the two that tell the cells apart.
 const MAX_CHECK: u32 = 32;
+/// The layout of a file whose numbers stand for other values than themselves.
+const CODED_LAYOUT: u64 = LAYOUT + 1;
 const VALUE_BITS: Setting = Setting::new("value_bits", "1 to 64: bits per value; default 1");
 
 /// The shape: the number of check bits and of bits per value.
@@ -69,6 +87,8 @@ pub struct BloomierShape {
     keys: u64,
     cell: Cell,
     grid: Grid,
+    /// The bytes of the distinct byte strings, in whole cache lines.
+    table_bytes: u64,
 }
 
 /// The widths of a cell's code and value.
@@ -134,7 +154,7 @@ impl BloomierShape {
             return Err(Error::Limit { what: "bits per value", asked, most: 64 });
         }
         let cell = Cell { check, value_bits };
-        Ok(Self { keys, cell, grid: Grid::new(keys, cell.widths())? })
+        Ok(Self { keys, cell, grid: Grid::new(keys, cell.widths())?, table_bytes: 0 })
     }
 
     /// Returns the number of check bits. A non-member passes them with probability 2^-check.
@@ -142,9 +162,14 @@ impl BloomierShape {
         self.cell.check
     }
 
-    /// Returns the bits of a value.
+    /// Returns the bits of a number that stands for a value.
     pub fn value_bits(&self) -> u32 {
         self.cell.value_bits
+    }
+
+    /// Returns the bytes that the distinct byte strings take beside the cells; 0 for a map of integers.
+    pub fn table_bytes(&self) -> u64 {
+        self.table_bytes
     }
 }
 
@@ -173,7 +198,7 @@ impl Shape for BloomierShape {
         Figures {
             keys: self.keys,
             fpr: self.fpr_at(self.keys.max(1)),
-            bytes: self.grid.bytes(),
+            bytes: self.grid.bytes() + self.table_bytes,
             query_cost: 4.0,
         }
     }
@@ -199,9 +224,110 @@ pub struct Bloomier {
     shape: BloomierShape,
     cells: Retrieval,
     len: u64,
+    codec: Codec,
+}
+
+/// A cell of records whose values are replaced by numbers before they are written.
+struct Coded<C> {
+    cell: Cell,
+    number: C,
+}
+
+impl<C: Fn(u64) -> u64 + Sync> Cells for Coded<C> {
+    fn write(&self, grid: &Grid, part: &mut [u64], place: &Place, own: usize, value: u64) {
+        self.cell.write(grid, part, place, own, (self.number)(value));
+    }
+
+    fn holds(&self, grid: &Grid, part: &[u64], place: &Place, value: u64) -> bool {
+        self.cell.holds(grid, part, place, (self.number)(value))
+    }
 }
 
 impl Bloomier {
+    /// Solves records whose values become the numbers that `number` returns.
+    fn solve_coded(
+        options: &BuildOptions<'_>,
+        shape: BloomierShape,
+        codec: Codec,
+        records: Gathered<2>,
+        number: impl Fn(u64) -> u64 + Sync,
+    ) -> Result<Self, Error> {
+        let (len, cell) = (records.len(), shape.cell);
+        let coded = Coded { cell, number };
+        let mut cells = Retrieval::solve(options, shape.grid, 0, records, TORN, &coded)?;
+        if cells.listed() > 0 {
+            let (pairs, _) = cells.extra.to_mut().as_chunks_mut::<2>();
+            pairs.iter_mut().for_each(|[_, value]| *value = (coded.number)(*value));
+        }
+        let shape = BloomierShape { table_bytes: codec.bytes(), ..shape };
+        Ok(Self { shape, cells, len, codec })
+    }
+
+    fn build_integers(
+        options: &BuildOptions<'_>,
+        fit: impl FnOnce(u64, u32, u64) -> Result<BloomierShape, Error>,
+        entries: &mut dyn Source<(KeyHash, i128)>,
+    ) -> Result<Self, Error> {
+        let (mut gathering, mut min, mut max) = (Gathering::new(options), 0, i128::MIN);
+        let mut count = 0;
+        read_all(options, entries, |run| {
+            for (_, value) in run {
+                min = if count == 0 { *value } else { min.min(*value) };
+                max = max.max(*value);
+                count += 1;
+            }
+            // Values that span less than 2^64 differ in their low 64 bits.
+            gathering.extend(run.iter().map(|(key, value)| [key.hi, *value as u64]))
+        })?;
+        let (codec, largest) = Codec::of_integers(min, max.max(min))?;
+        let records = gathering.finish()?;
+        let shape = fit(records.len(), width_of(largest), 0)?;
+        match codec {
+            Codec::Offset(min) => {
+                if width_of(largest) > shape.value_bits() {
+                    let why = "the integers span more than `value_bits` bits";
+                    return Err(Error::Infeasible { why });
+                }
+                let number = |value: u64| value.wrapping_sub(min as u64);
+                Self::solve_coded(options, shape, codec, records, number)
+            }
+            _ => {
+                check_width(largest, shape.value_bits())?;
+                Self::solve_whole(options, shape, records)
+            }
+        }
+    }
+
+    fn build_bytes(
+        options: &BuildOptions<'_>,
+        fit: impl FnOnce(u64, u32, u64) -> Result<BloomierShape, Error>,
+        entries: &mut dyn Source<(KeyHash, Vec<u8>)>,
+    ) -> Result<Self, Error> {
+        let half = options.share(1, 2, true);
+        let (mut gathering, mut interner) = (Gathering::new(&half), Interner::default());
+        let mut records = Vec::new();
+        read_all(options, entries, |run| {
+            records.clear();
+            for (key, value) in run {
+                records.push([key.hi, interner.number(value)?]);
+            }
+            let needs = 2 * interner.memory();
+            match options.memory_limit().filter(|limit| needs > *limit) {
+                Some(limit) => Err(Error::MemoryLimit { limit, needs }),
+                None => gathering.extend(records.iter().copied()),
+            }
+        })?;
+        drop(records);
+        let (codec, ranks, largest) = interner.finish()?;
+        let records = gathering.finish()?;
+        let shape = fit(records.len(), width_of(largest), codec.bytes())?;
+        if width_of(largest) > shape.value_bits() {
+            let why = "there are more distinct values than numbers of `value_bits` bits";
+            return Err(Error::Infeasible { why });
+        }
+        Self::solve_coded(&half, shape, codec, records, |value| ranks[value as usize])
+    }
+
     /// Returns the keys that are listed beside the table: 0 unless an adversary chose the hashes.
     pub fn listed(&self) -> u64 {
         self.cells.listed()
@@ -276,7 +402,8 @@ impl Build for Bloomier {
         let mut gathering = Gathering::new(options);
         read_all(options, keys, |run| gathering.extend(run.iter().map(|key| [key.hi, 0])))?;
         let records = gathering.finish()?;
-        Self::solve_whole(options, fit(records.len())?, records)
+        let shape = BloomierShape { table_bytes: 0, ..fit(records.len())? };
+        Self::solve_whole(options, shape, records)
     }
 }
 
@@ -295,6 +422,17 @@ impl BuildMap for Bloomier {
         let shape = fit(records.len(), width_of(largest))?;
         check_width(largest, shape.value_bits())?;
         Self::solve_whole(options, shape, records)
+    }
+
+    fn build_values_with(
+        options: &BuildOptions<'_>,
+        fit: impl FnOnce(u64, u32, u64) -> Result<BloomierShape, Error>,
+        entries: ValueSource<'_>,
+    ) -> Result<Self, Error> {
+        match entries {
+            ValueSource::Integers(entries) => Self::build_integers(options, fit, entries),
+            ValueSource::Bytes(entries) => Self::build_bytes(options, fit, entries),
+        }
     }
 }
 
@@ -321,8 +459,7 @@ impl SolveParts for Bloomier {
         records: Gathered<2>,
         table: &mut [u64],
     ) -> Result<Vec<Shard>, Error> {
-        let (grid, conflict) = (shape.grid, "given two values");
-        Retrieval::solve_shards(options, grid, 0, records, conflict, &shape.cell, table)
+        Retrieval::solve_shards(options, shape.grid, 0, records, TORN, &shape.cell, table)
     }
 
     fn finish(
@@ -333,7 +470,7 @@ impl SolveParts for Bloomier {
         shards: Vec<Shard>,
     ) -> Result<Self, Error> {
         let cells = Retrieval::of_shards(shape.grid, table, shards)?;
-        Ok(Self { shape, cells, len })
+        Ok(Self { shape, cells, len, codec: Codec::Plain })
     }
 
     fn encode_shard(_: &BloomierShape, shard: Shard) -> Vec<u64> {
@@ -381,7 +518,7 @@ impl Map for Bloomier {
 
     fn set(&mut self, key: KeyHash, value: u64) -> Result<Option<u64>, Error> {
         let bits = self.shape.cell.value_bits;
-        check_width(value, bits)?;
+        self.codec.check(value, bits)?;
         if let Some(listed) = self.cells.listed_value_mut(key.hi)? {
             return Ok(Some(core::mem::replace(listed, value)));
         }
@@ -395,7 +532,22 @@ impl Map for Bloomier {
     fn value_bits(&self) -> u32 {
         self.shape.cell.value_bits
     }
+
+    fn value_type(&self) -> ValueType {
+        self.codec.value_type(self.value_bits())
+    }
+
+    fn value_of(&self, number: u64) -> Option<Value> {
+        self.codec.decode(number)
+    }
+
+    fn number_of(&self, value: &Value) -> Result<u64, Error> {
+        self.codec.encode(value, self.value_bits())
+    }
 }
+
+/// The contradiction of a key with two values.
+const TORN: &str = "given two values";
 
 /// Returns the bits that a value takes, at least 1.
 fn width_of(value: u64) -> u32 {
@@ -408,30 +560,40 @@ fn check_width(value: u64, bits: u32) -> Result<(), Error> {
 
 impl Persist for Bloomier {
     fn write<'a>(&'a self, to: &mut Writer<'a>) {
-        let BloomierShape { keys, cell: Cell { check, value_bits }, grid } = self.shape;
+        let BloomierShape { keys, cell: Cell { check, value_bits }, grid, .. } = self.shape;
         let [shard_bits, cells, segment] = grid.fields();
         let [check, value_bits] = [check, value_bits].map(u64::from);
-        to.shape(&[LAYOUT, check, value_bits, shard_bits, cells, segment, keys, self.listed()]);
+        let layout = if self.codec == Codec::Plain { LAYOUT } else { CODED_LAYOUT };
+        let cells = [layout, check, value_bits, shard_bits, cells, segment, keys, self.listed()];
+        to.shape(&[&cells[..], &self.codec.fields()].concat());
         self.cells.write(to);
+        self.codec.write(to);
     }
 
     fn read(from: &mut Reader) -> Result<Self, Error> {
         let len = from.header().keys;
         let mut fields = from.shape()?;
-        read_layout(&mut fields)?;
+        let layout = fields.next(LAYOUT..=CODED_LAYOUT, "layout of the cells")?;
         let check = fields.next(0..=MAX_CHECK.into(), "check bits")? as u32;
         let value_bits = fields.next(1..=64, "bits per value")? as u32;
         let cell = Cell { check, value_bits };
         let grid = Grid::read(from, &mut fields, cell.widths())?;
         let keys = fields.next(len..=MAX_KEYS, "capacity in keys")?;
         let listed = fields.next(0..=len, "number of listed keys")?;
+        let head = match layout {
+            CODED_LAYOUT => Codec::read_fields(from, &mut fields)?,
+            _ => Head::Plain,
+        };
         fields.finish()?;
-        let shape = BloomierShape { keys, cell, grid };
-        Ok(Self { shape, cells: Retrieval::read(from, grid, listed)?, len })
+        let cells = Retrieval::read(from, grid, listed)?;
+        let codec = Codec::read(from, head)?;
+        let shape = BloomierShape { keys, cell, grid, table_bytes: codec.bytes() };
+        Ok(Self { shape, cells, len, codec })
     }
 
     fn validate(&self) -> Result<(), Error> {
-        self.cells.validate(self.shape.cell.value_bits)
+        self.cells.validate(self.shape.cell.value_bits)?;
+        self.codec.validate(self.cells.values())
     }
 }
 
@@ -457,7 +619,7 @@ mod tests {
         let cell = Cell { check: 12, value_bits: 40 };
         for shard_bits in [2, 8] {
             let grid = Grid::sound(shard_bits, 24_001 >> shard_bits, 4, cell.widths()).unwrap();
-            let shape = BloomierShape { keys: 20_000, cell, grid };
+            let shape = BloomierShape { keys: 20_000, cell, grid, table_bytes: 0 };
             crate::parts::tests::check::<Bloomier>(&shape, &keys);
             crate::parts::tests::check_hostile::<Bloomier>(&shape, &keys);
             crate::parts::tests::check_map::<Bloomier>(&shape, &all);
@@ -470,7 +632,7 @@ mod tests {
         let all = entries(1, 20_000, 40);
         let cell = Cell { check: 12, value_bits: 40 };
         let grid = Grid::sound(3, 20_001 / 6, 8, cell.widths()).unwrap();
-        let split = BloomierShape { keys: 20_000, cell, grid };
+        let split = BloomierShape { keys: 20_000, cell, grid, table_bytes: 0 };
         let mut filter = build(split, &all);
         assert_eq!((filter.len(), filter.listed()), (20_000, 0));
         assert!(all.iter().all(|(key, value)| filter.get(*key) == Some(*value)));
