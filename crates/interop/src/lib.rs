@@ -16,6 +16,8 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! The feature `std` (default) maps files. Without it the crate works on WebAssembly.
+//!
 //! Each format has a file, and a line in the registry below. The filters themselves, their hash functions
 //! and their kinds are in `tamis`: a `.tamis` file of a foreign filter needs nothing of this crate.
 
@@ -38,11 +40,10 @@ mod tests;
 mod thrift;
 
 use std::fmt;
-use std::fs::File;
-use std::io::Read;
-use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
+#[cfg(feature = "std")]
+use std::{fs::File, io::Read, path::Path};
 
 use tamis::{AnyFilter, BuildOptions, BytesOwner, HashId, KeyHasher, KeySource, Keyed};
 use tamis_bits::SharedBytes;
@@ -194,6 +195,7 @@ pub trait Foreign: Sized {
     ///
     /// # Errors
     /// [`Error::Io`] if the file cannot be mapped; otherwise as [`Foreign::import`].
+    #[cfg(feature = "std")]
     fn open_foreign(format: Format, path: impl AsRef<Path>) -> Result<Self, Error>;
 
     /// Returns the bytes of the filter in the format of another program.
@@ -213,6 +215,7 @@ impl Foreign for Keyed<AnyFilter> {
         (format.codec().read)(&Input::shared(&SharedBytes::new(owner)))
     }
 
+    #[cfg(feature = "std")]
     fn open_foreign(format: Format, path: impl AsRef<Path>) -> Result<Self, Error> {
         let file = File::open(path)?;
         if file.metadata()?.len() == 0 {
