@@ -42,6 +42,7 @@ const GROWTH: u64 = 2;
 /// The rate of a layer over that of the one before. The first layer has this share of the chain's rate.
 const TIGHTENING: f64 = 0.5;
 /// The logarithm of 2 and its square, to the digits that RedisBloom has.
+#[allow(clippy::approx_constant, reason = "RedisBloom's own digits")]
 const LN_2: f64 = 0.693_147_180_559_945;
 const LN_2_SQUARED: f64 = 0.480_453_013_918_201;
 /// Bytes of the header without layers, and of a layer in it.
@@ -57,6 +58,7 @@ pub(crate) const CODEC: Codec = Codec {
     recognises: Some(|bytes| header(bytes).is_ok()),
     read,
     write,
+    #[cfg(feature = "std")]
     build: |keys, fpr, hashes, options| {
         let fpr = fpr * TIGHTENING;
         let per_key = -fpr.ln() / LN_2_SQUARED;

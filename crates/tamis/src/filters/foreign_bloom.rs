@@ -489,9 +489,7 @@ impl ForeignBloom {
 
     #[cold]
     fn contains_in_older(&self, key: KeyHash) -> bool {
-        specialise!(self.shape.walk, WALK => {
-            self.older_layers().any(|layer| layer.all_set(WALK, key))
-        })
+        self.older_layers().any(|layer| layer.all_set(self.shape.walk, key))
     }
 
     #[cold]
@@ -510,8 +508,8 @@ impl ForeignBloom {
     fn set(&mut self, key: KeyHash) {
         let (bits, probes) = (self.shape.reach(), self.shape.probes);
         let mut bits = ScaledBitsMut::new(self.bits.words_mut(), bits);
-        specialise!(self.shape.walk, WALK => {
-            let mut places = WALK.places(key);
+        specialise!(self.shape.walk, walk => {
+            let mut places = walk.places(key);
             for _ in 0..probes {
                 bits.set(places.next(self.reciprocal));
             }
@@ -522,7 +520,7 @@ impl ForeignBloom {
 impl Filter for ForeignBloom {
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
-        specialise!(self.shape.walk, WALK => self.newest().all_set(WALK, key))
+        specialise!(self.shape.walk, walk => self.newest().all_set(walk, key))
             || !self.older.is_empty() && self.contains_in_older(key)
     }
 
@@ -536,17 +534,12 @@ impl Filter for ForeignBloom {
 
     fn contains_prefetching(&self, keys: &[KeyHash], out: &mut [bool]) {
         assert!(out.len() >= keys.len(), "`out` is shorter than `keys`");
-        specialise!(self.shape.walk, WALK => {
-            self.newest().contains_in_rounds(WALK, keys, out);
-            for layer in self.older_layers() {
-                let mut found = [false; LANES];
-                for (keys, out) in keys.chunks(LANES).zip(out.chunks_mut(LANES)) {
-                    layer.contains_in_rounds(WALK, keys, &mut found);
-                    let found = &found[..keys.len()];
-                    out.iter_mut().zip(found).for_each(|(out, found)| *out |= found);
-                }
+        specialise!(self.shape.walk, walk => self.newest().contains_in_rounds(walk, keys, out));
+        if !self.older.is_empty() {
+            for (key, out) in keys.iter().zip(out).filter(|(_, out)| !**out) {
+                *out = self.contains_in_older(*key);
             }
-        });
+        }
     }
 }
 
@@ -582,8 +575,8 @@ impl Insert for ForeignBloom {
         for keys in counted.chunks(AHEAD) {
             let words = self.bits.words();
             for key in keys {
-                specialise!(self.shape.walk, WALK => {
-                    let mut places = WALK.places(*key);
+                specialise!(self.shape.walk, walk => {
+                    let mut places = walk.places(*key);
                     for _ in 0..self.shape.probes {
                         let place = scale(places.next(self.reciprocal), self.shape.reach());
                         prefetch(words, (place / 64) as usize);

@@ -35,44 +35,55 @@ pub enum Walk {
     Bloomfilter = 9,
 }
 
-/// Evaluates an expression for each walk on its own, so that the loop in it has no branch on the walk.
+/// Evaluates an expression for each walk on its own, so that the loop in it has no branch on the walk. On
+/// WebAssembly, where code is downloaded, it is evaluated once for all.
+#[cfg(target_family = "wasm")]
+macro_rules! specialise {
+    ($walk:expr, $known:ident => $body:expr) => {{
+        let $known = $walk;
+        $body
+    }};
+}
+
+/// See above.
+#[cfg(not(target_family = "wasm"))]
 macro_rules! specialise {
     ($walk:expr, $known:ident => $body:expr) => {
         match $walk {
             Walk::SparkV1 => {
-                const $known: Walk = Walk::SparkV1;
+                let $known = Walk::SparkV1;
                 $body
             }
             Walk::SparkV2 => {
-                const $known: Walk = Walk::SparkV2;
+                let $known = Walk::SparkV2;
                 $body
             }
             Walk::Guava64 => {
-                const $known: Walk = Walk::Guava64;
+                let $known = Walk::Guava64;
                 $body
             }
             Walk::Guava32 => {
-                const $known: Walk = Walk::Guava32;
+                let $known = Walk::Guava32;
                 $body
             }
             Walk::Rbloom => {
-                const $known: Walk = Walk::Rbloom;
+                let $known = Walk::Rbloom;
                 $body
             }
             Walk::Dcso => {
-                const $known: Walk = Walk::Dcso;
+                let $known = Walk::Dcso;
                 $body
             }
             Walk::DataSketches => {
-                const $known: Walk = Walk::DataSketches;
+                let $known = Walk::DataSketches;
                 $body
             }
             Walk::RedisBloom => {
-                const $known: Walk = Walk::RedisBloom;
+                let $known = Walk::RedisBloom;
                 $body
             }
             Walk::Bloomfilter => {
-                const $known: Walk = Walk::Bloomfilter;
+                let $known = Walk::Bloomfilter;
                 $body
             }
         }
