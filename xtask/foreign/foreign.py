@@ -1,11 +1,13 @@
-"""Filters of pyarrow, DuckDB, FastFilter, rbloom and poppy.
+"""Filters of pyarrow, DuckDB, FastFilter, rbloom and poppy, and RedisBloom's algorithm written again.
 
 `make DIR` writes the files of testdata/foreign, and `check DIR` reads the files that tamis has written
 and asks for their members. Keys are the strings key-0 to key-399, the integers i * i - 1000 for i from
 0 to 399, or both.
 """
 
+import math
 import pathlib
+import struct
 import sys
 
 KEYS = range(400)
@@ -46,7 +48,106 @@ def make_fuse(width, keys):
     return bytes(ffi.buffer(buffer))
 
 
+def murmur64a(data, seed):
+    """MurmurHash64A."""
+    mask, factor = 2**64 - 1, 0xC6A4A7935BD1E995
+    value = seed ^ len(data) * factor & mask
+    whole = len(data) // 8 * 8
+    for at in range(0, whole, 8):
+        word = int.from_bytes(data[at : at + 8], "little") * factor & mask
+        value = (value ^ (word ^ word >> 47) * factor & mask) * factor & mask
+    if whole < len(data):
+        value = (value ^ int.from_bytes(data[whole:], "little")) * factor & mask
+    value = (value ^ value >> 47) * factor & mask
+    return value ^ value >> 47
+
+
+class RedisBloom:
+    """A scalable filter as BF.RESERVE, BF.ADD, BF.EXISTS, BF.SCANDUMP and BF.LOADCHUNK have it. No server
+    has checked it: it follows the description of the program, and shares no code with tamis.
+    """
+
+    CHAIN, LAYER = struct.Struct("<QIII"), struct.Struct("<QQQddIQB")
+    OPTIONS, TIGHTENING = 5, 0.5
+
+    def __init__(self, error, capacity, expansion=2):
+        self.expansion, self.layers = expansion, []
+        self.grow(capacity, error * self.TIGHTENING)
+
+    def grow(self, capacity, error):
+        per_key = -math.log(error) / 0.480453013918201
+        bits = -(-int(capacity * per_key) // 64) * 64
+        self.layers.append({
+            "bits": bytearray(bits // 8), "size": 0, "error": error, "per_key": per_key,
+            "hashes": math.ceil(0.693147180559945 * per_key), "capacity": capacity,
+        })
+
+    @staticmethod
+    def places(layer, item):
+        first = murmur64a(item.encode(), 0xC6A4A7935BD1E995)
+        second = murmur64a(item.encode(), first)
+        for i in range(layer["hashes"]):
+            place = (first + i * second) % 2**64 % (8 * len(layer["bits"]))
+            yield place >> 3, 1 << (place & 7)
+
+    def __contains__(self, item):
+        return any(
+            all(layer["bits"][byte] & bit for byte, bit in self.places(layer, item))
+            for layer in reversed(self.layers)
+        )
+
+    def add(self, item):
+        if item in self:
+            return
+        layer = self.layers[-1]
+        if layer["size"] >= layer["capacity"]:
+            self.grow(layer["capacity"] * self.expansion, layer["error"] * self.TIGHTENING)
+            layer = self.layers[-1]
+        for byte, bit in self.places(layer, item):
+            layer["bits"][byte] |= bit
+        layer["size"] += 1
+
+    def dump(self):
+        size = sum(layer["size"] for layer in self.layers)
+        out = self.CHAIN.pack(size, len(self.layers), self.OPTIONS, self.expansion)
+        for layer in self.layers:
+            out += self.LAYER.pack(
+                len(layer["bits"]), 8 * len(layer["bits"]), layer["size"], layer["error"],
+                layer["per_key"], layer["hashes"], layer["capacity"], 0,
+            )
+        return out + b"".join(layer["bits"] for layer in self.layers)
+
+    @classmethod
+    def load(cls, data):
+        self = cls.__new__(cls)
+        size, count, options, self.expansion = cls.CHAIN.unpack_from(data)
+        assert options == cls.OPTIONS
+        at, self.layers = cls.CHAIN.size + count * cls.LAYER.size, []
+        for index in range(count):
+            length, bits, held, error, per_key, hashes, capacity, power = cls.LAYER.unpack_from(
+                data, cls.CHAIN.size + index * cls.LAYER.size
+            )
+            assert bits == 8 * length and power == 0
+            self.layers.append({
+                "bits": bytearray(data[at : at + length]), "size": held, "error": error,
+                "per_key": per_key, "hashes": hashes, "capacity": capacity,
+            })
+            at += length
+        assert at == len(data) and size == sum(layer["size"] for layer in self.layers)
+        return self
+
+
+def make_redisbloom(folder):
+    for name, capacity in (("redisbloom", 1000), ("redisbloom-chain", 100)):
+        bloom = RedisBloom(0.01, capacity)
+        for i in KEYS:
+            bloom.add(text(i))
+        (folder / f"{name}.bin").write_bytes(bloom.dump())
+
+
 def make(folder):
+    make_redisbloom(folder)
+
     import duckdb
     import poppy
     import pyarrow
@@ -140,6 +241,9 @@ def check(folder):
 
     bloom = poppy.load(str(folder / "dcso-texts.bin"))
     expect("dcso", lambda i: bloom.contains_str(text(i)))
+
+    bloom = RedisBloom.load((folder / "redisbloom-texts.bin").read_bytes())
+    expect("redisbloom", lambda i: text(i) in bloom)
 
     for keys, key in (("texts", text), ("numbers", number)):
         bytes = (folder / f"parquet-{keys}.bin").read_bytes()

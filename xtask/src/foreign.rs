@@ -32,7 +32,7 @@ const JARS: [&str; 6] = [
     "datasketches-memory",
 ];
 /// Formats that the programs read, and the file and the type of the keys for each.
-const WRITTEN: [(&str, &str, &str); 11] = [
+const WRITTEN: [(&str, &str, &str); 12] = [
     ("spark_v1", "texts", "utf8"),
     ("spark_v2", "texts", "utf8"),
     ("guava", "texts", "utf8"),
@@ -41,6 +41,7 @@ const WRITTEN: [(&str, &str, &str); 11] = [
     ("fuse16", "texts", "utf8"),
     ("dcso", "texts", "utf8"),
     ("rbloom", "hashes", "hash128"),
+    ("redisbloom", "texts", "utf8"),
     ("bloomfilter", "texts", "utf8"),
     ("parquet", "texts", "utf8"),
     ("parquet", "numbers", "int64"),

@@ -23,6 +23,7 @@ pub(crate) const CODEC: Codec = Codec {
     recognises: Some(|bytes| header(bytes).is_ok()),
     read,
     write,
+    #[cfg(feature = "std")]
     build: |keys, fpr, hashes, options| {
         let bytes = at_least_one((ideal_bits(keys, fpr) / 8.0).ceil());
         let bits = bytes.saturating_mul(8);

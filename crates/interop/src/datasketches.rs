@@ -36,6 +36,7 @@ pub(crate) const CODEC: Codec = Codec {
     recognises: Some(|bytes| header(bytes).is_ok()),
     read,
     write,
+    #[cfg(feature = "std")]
     build: |keys, fpr, hashes, options| {
         let bits = ideal_bits(keys, fpr).round();
         let probes = ideal_probes(bits, keys).ceil();

@@ -27,6 +27,7 @@ pub(crate) const CODEC: Codec = Codec {
     recognises: Some(|bytes| header(bytes).is_ok()),
     read,
     write,
+    #[cfg(feature = "std")]
     build: |keys, fpr, hashes, options| {
         let bits = ideal_bits(keys, fpr).floor();
         let size = (Walk::Dcso, at_least_one(bits), ideal_probes(bits, keys).ceil(), keys);

@@ -30,6 +30,7 @@ pub(crate) const FUSE8: Codec = Codec {
     recognises: Some(|bytes| header(8, bytes).is_ok()),
     read: |input| read(8, input),
     write: |filter| write(8, filter),
+    #[cfg(feature = "std")]
     build: |keys, fpr, hashes, options| {
         if fpr < 1.0 / 256.0 {
             return Err(tamis::Error::Infeasible { why: "cells of 8 bits have a rate of 1/256" });
@@ -45,6 +46,7 @@ pub(crate) const FUSE16: Codec = Codec {
     recognises: Some(|bytes| header(16, bytes).is_ok()),
     read: |input| read(16, input),
     write: |filter| write(16, filter),
+    #[cfg(feature = "std")]
     build: |keys, fpr, hashes, options| {
         if fpr < 1.0 / 65_536.0 {
             return Err(tamis::Error::Infeasible {

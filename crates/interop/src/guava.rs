@@ -21,6 +21,7 @@ pub(crate) const CODEC: Codec = Codec {
     recognises: Some(|bytes| header(bytes).is_ok()),
     read,
     write,
+    #[cfg(feature = "std")]
     build: |keys, fpr, hashes, options| {
         // `BloomFilter.create(funnel, keys, fpr)` rounds the bits down and then up to whole words.
         let bits = at_least_one(ideal_bits(keys, fpr).floor()).next_multiple_of(64);

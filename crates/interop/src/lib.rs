@@ -16,8 +16,13 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! The feature `std` (default) maps files, and builds filters as the programs do. Without it the crate reads
+//! and writes filters, also on WebAssembly.
+//!
 //! Each format has a file, and a line in the registry below. The filters themselves, their hash functions
 //! and their kinds are in `tamis`: a `.tamis` file of a foreign filter needs nothing of this crate.
+
+#![cfg_attr(not(feature = "std"), allow(dead_code, unused_imports, reason = "nothing is built"))]
 
 mod bloomfilter;
 mod bytes;
@@ -38,11 +43,10 @@ mod tests;
 mod thrift;
 
 use std::fmt;
-use std::fs::File;
-use std::io::Read;
-use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
+#[cfg(feature = "std")]
+use std::{fs::File, io::Read, path::Path};
 
 use tamis::{AnyFilter, BuildOptions, BytesOwner, HashId, KeyHasher, KeySource, Keyed};
 use tamis_bits::SharedBytes;
@@ -64,9 +68,11 @@ struct Codec {
     read: fn(&Input<'_>) -> Result<Keyed<AnyFilter>, Error>,
     write: fn(&Keyed<AnyFilter>) -> Result<Vec<u8>, Error>,
     /// Builds a filter of the size that the program would choose for so many keys at this rate.
+    #[cfg(feature = "std")]
     build: BuildFn,
 }
 
+#[cfg(feature = "std")]
 type BuildFn =
     fn(u64, f64, &mut dyn KeySource, &BuildOptions<'_>) -> Result<AnyFilter, tamis::Error>;
 
@@ -134,6 +140,7 @@ impl Format {
     ///
     /// # Errors
     /// [`Error::Filter`] if the format has no filter of that size, or there are more keys.
+    #[cfg(feature = "std")]
     pub fn build(
         self,
         keys: u64,
@@ -194,6 +201,7 @@ pub trait Foreign: Sized {
     ///
     /// # Errors
     /// [`Error::Io`] if the file cannot be mapped; otherwise as [`Foreign::import`].
+    #[cfg(feature = "std")]
     fn open_foreign(format: Format, path: impl AsRef<Path>) -> Result<Self, Error>;
 
     /// Returns the bytes of the filter in the format of another program.
@@ -213,6 +221,7 @@ impl Foreign for Keyed<AnyFilter> {
         (format.codec().read)(&Input::shared(&SharedBytes::new(owner)))
     }
 
+    #[cfg(feature = "std")]
     fn open_foreign(format: Format, path: impl AsRef<Path>) -> Result<Self, Error> {
         let file = File::open(path)?;
         if file.metadata()?.len() == 0 {

@@ -31,6 +31,7 @@ pub(crate) const CODEC: Codec = Codec {
     recognises: Some(|bytes| body(bytes).is_ok()),
     read,
     write,
+    #[cfg(feature = "std")]
     build: |keys, fpr, hashes, options| {
         let shape = SplitBlockBloomShape::new(blocks_for(keys, fpr), keys)?;
         SplitBlockBloom::build_with(options, |_| Ok(shape), hashes).map(Into::into)

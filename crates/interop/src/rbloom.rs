@@ -21,6 +21,7 @@ pub(crate) const CODEC: Codec = Codec {
     recognises: None,
     read,
     write,
+    #[cfg(feature = "std")]
     build: |keys, fpr, hashes, options| {
         let bits = ideal_bits(keys, fpr).floor();
         let probes = ideal_probes(bits, keys).floor();

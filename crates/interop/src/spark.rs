@@ -22,6 +22,7 @@ pub(crate) const V1: Codec = Codec {
     recognises: Some(|bytes| header(Format::SparkV1, bytes).is_ok()),
     read: |input| read(Format::SparkV1, input),
     write: |filter| write(Format::SparkV1, filter),
+    #[cfg(feature = "std")]
     build: |keys, fpr, hashes, options| {
         build_bloom(size(Walk::SparkV1, keys, fpr), hashes, options)
     },
@@ -34,6 +35,7 @@ pub(crate) const V2: Codec = Codec {
     recognises: Some(|bytes| header(Format::SparkV2, bytes).is_ok()),
     read: |input| read(Format::SparkV2, input),
     write: |filter| write(Format::SparkV2, filter),
+    #[cfg(feature = "std")]
     build: |keys, fpr, hashes, options| {
         build_bloom(size(Walk::SparkV2, keys, fpr), hashes, options)
     },

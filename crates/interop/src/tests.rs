@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tamis::{AnyFilter, BuildOptions, KeyHash, Keyed, Kind};
+use tamis::{AnyFilter, Build, BuildOptions, KeyHash, Keyed, Kind};
 
 use crate::parquet_file::{ParquetFile, Physical};
 use crate::{Error, Foreign, Format, KeyType};
@@ -42,7 +42,7 @@ type Make = fn(u64) -> String;
 type Golden = (&'static str, Format, &'static [(KeyType, Make)]);
 
 /// Every golden file, its format, and the types of its keys.
-const GOLDEN: [Golden; 16] = [
+const GOLDEN: [Golden; 18] = [
     (
         "spark-v1.bin",
         Format::SparkV1,
@@ -61,6 +61,8 @@ const GOLDEN: [Golden; 16] = [
     ("dcso.bin", Format::Dcso, &[(KeyType::Utf8, text)]),
     ("datasketches.bin", Format::DataSketches, &[(KeyType::Utf8, text), (KeyType::Int64, number)]),
     ("datasketches-empty.bin", Format::DataSketches, &[]),
+    ("redisbloom.bin", Format::RedisBloom, &[(KeyType::Utf8, text)]),
+    ("redisbloom-chain.bin", Format::RedisBloom, &[(KeyType::Utf8, text)]),
     ("bloomfilter-bytes.bin", Format::Bloomfilter, &[(KeyType::Utf8, text)]),
     (
         "bloomfilter-str.bin",
@@ -136,6 +138,7 @@ fn filters_are_built_as_the_programs_build_them() {
         ("guava-int32.bin", Format::Guava, KeyType::Int32, number),
         ("rbloom.bin", Format::Rbloom, KeyType::Hash128, caller_hash),
         ("dcso.bin", Format::Dcso, KeyType::Utf8, text),
+        ("redisbloom.bin", Format::RedisBloom, KeyType::Utf8, text),
         ("bloomfilter-bytes.bin", Format::Bloomfilter, KeyType::Utf8, text),
     ] {
         let mut keys = hashes(format, key_type, make, 0..400);
@@ -250,6 +253,7 @@ fn bytes_of_the_other_endianness_are_refused() {
             Format::Rbloom => (0, &[8]),
             Format::Dcso => (0, &[8, 8, 8, 8, 8, 8]),
             Format::DataSketches => (4, &[2, 2, 8, 4, 4]),
+            Format::RedisBloom => (0, &[8, 4, 4, 4, 8, 8, 8, 8, 8, 4, 8]),
             Format::Bloomfilter => (1, &[8, 4]),
             _ => panic!("{format} has no golden file"),
         };
@@ -266,20 +270,62 @@ fn bytes_of_the_other_endianness_are_refused() {
 }
 
 #[test]
-fn chains_of_redisbloom_are_refused_by_name() {
-    let keys = hashes(Format::RedisBloom, KeyType::Utf8, text, 0..100);
-    let built = Format::RedisBloom.build(100, 0.01, &mut &keys[..], &BuildOptions::new());
-    let bytes = built.expect("a size").export(Format::RedisBloom).expect("its own format");
-    for (filters, expected) in [
-        (0u32, "its chain has no filter"),
-        (2, "its chain has several filters, which is not supported"),
-        (u32::MAX, "its chain has several filters, which is not supported"),
+fn chains_of_redisbloom_hold_all_their_layers() {
+    let bytes = golden("redisbloom-chain.bin");
+    let mut chain = Keyed::<AnyFilter>::import(Format::RedisBloom, &bytes).expect("a chain");
+    let AnyFilter::ForeignBloom(filter) = chain.filter() else { panic!("another kind") };
+    // 100 keys, 200 keys and the rest.
+    let layers: Vec<_> = filter.shape().older().iter().map(|layer| layer.keys).collect();
+    assert_eq!((layers, chain.len()), (vec![100, 200], 400));
+    assert_eq!(chain.capacity(), 700);
+    assert!(chain.insert("key-7").is_ok() && chain.insert("a key of no layer").is_err());
+    assert_eq!(chain.export(Format::RedisBloom).expect("its own format"), bytes);
+    let again = Keyed::<AnyFilter>::import(Format::RedisBloom, &bytes).expect("a chain");
+    let error = chain.merge(&again).expect_err("a chain").to_string();
+    assert_eq!(error, "no such filter is possible: chains of layers cannot be merged or compared");
+}
+
+#[test]
+fn damaged_chains_of_redisbloom_are_refused_by_name() {
+    let bytes = golden("redisbloom-chain.bin");
+    // Where a field of the first or second layer begins.
+    let [first, second] = [20, 20 + 53];
+    let large = u64::MAX.to_le_bytes();
+    for (at, value, expected) in [
+        (8, &0u32.to_le_bytes()[..], "its chain has no layer"),
+        (8, &1u32.to_le_bytes(), "its numbers of keys contradict each other"),
+        (8, &4u32.to_le_bytes(), "the number of hash functions is not 1 to 255"),
+        (8, &257u32.to_le_bytes(), "its chain has more than 256 layers"),
+        (8, &u32::MAX.to_le_bytes(), "its chain has more than 256 layers"),
+        (12, &[1], "32-bit hashes are not supported"),
+        (0, &[1], "its numbers of keys contradict each other"),
+        (first, &large, "its numbers of bits and bytes contradict each other"),
+        (first + 8, &[0; 8], "its numbers of bits and bytes contradict each other"),
+        (second + 16, &large, "the sum of its layers overflows"),
+        (second + 16, &[1], "its numbers of keys contradict each other"),
+        (second + 40, &[0; 4], "the number of hash functions is not 1 to 255"),
+        (second + 40, &[0, 1], "the number of hash functions is not 1 to 255"),
+        (second + 52, &[9], "its number of bits is not the power of 2 that it states"),
+        (second + 52, &[200], "its number of bits is not the power of 2 that it states"),
     ] {
         let mut chain = bytes.clone();
-        chain[8..12].copy_from_slice(&filters.to_le_bytes());
-        let error = Keyed::<AnyFilter>::import(Format::RedisBloom, &chain).expect_err("a chain");
-        assert!(error.to_string().contains(expected), "{error}");
+        chain[at..at + value.len()].copy_from_slice(value);
+        let error = Keyed::<AnyFilter>::import(Format::RedisBloom, &chain).expect_err(expected);
+        assert!(error.to_string().contains(expected), "{at}: {error}");
     }
+    // A size that agrees with itself and not with the data.
+    let sized = |layer: usize, bytes_of_bits: u64| {
+        let mut chain = bytes.clone();
+        chain[layer..layer + 8].copy_from_slice(&bytes_of_bits.to_le_bytes());
+        let bits = bytes_of_bits.wrapping_mul(8).to_le_bytes();
+        chain[layer + 8..layer + 16].copy_from_slice(&bits);
+        Keyed::<AnyFilter>::import(Format::RedisBloom, &chain).expect_err("a size").to_string()
+    };
+    assert!(sized(first, 8).ends_with("bytes follow the filter"));
+    assert!(sized(second, 1 << 50).ends_with("it is truncated"));
+    let many = [&[0; 8][..], &256u32.to_le_bytes(), &[5, 0, 0, 0, 2, 0, 0, 0]].concat();
+    let error = Keyed::<AnyFilter>::import(Format::RedisBloom, &many).expect_err("no layers");
+    assert!(error.to_string().ends_with("the header is truncated"), "{error}");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //!  key ──► the program's hash ──► its walk over m bits ──► k places      (HashId, Walk)
 //!
 //!  bits   0 1 0 0 1 1 0 0 0 1 0 1 …   in the order of the program's own bit numbers
+//!  older  0 1 1 0 … | 1 1 0 1 …        layers of a chain, which were full before `bits` was begun
 //!  note   what the program stores beside the bits, kept as it is
 //! ```
 //!
@@ -11,7 +12,7 @@
 //! | --- | --- |
 //! | bits per key | as `bloom` |
 //! | cache lines | as `bloom` |
-//! | a query | as `bloom`, and a 64-bit division for each place |
+//! | a query | as `bloom`, and for each place a remainder by m: two products with a reciprocal |
 //! | rate | as `bloom`; walks that add the same stride at each step exceed it in filters of a few hundred bits |
 //!
 //! It exists to hold filters of other programs: they are queried, merged, saved and written back without
@@ -20,19 +21,29 @@
 //! A filter of another program does not state for how many keys it is made. Its capacity is what its
 //! numbers of bits and places suggest, or the estimated number of its keys if that is more.
 //!
+//! A program that adds a layer when a filter is full leaves a chain: each layer has its own number of bits
+//! and places, and a key is in the chain if any layer has all its places set. A chain answers as it does in
+//! its program. It accepts no further keys, and cannot be merged or intersected.
+//!
 //! Bloom, *Space/Time Trade-offs in Hash Coding with Allowable Errors*, 1970; each [`Walk`] names the
 //! program that it is taken from.
 
-use core::fmt;
-use core::str::FromStr;
+mod reciprocal;
+#[cfg(test)]
+mod tests;
+mod walk;
 
-use tamis_bits::{Words, prefetch, set};
+use alloc::vec;
+use alloc::vec::Vec;
+
+use tamis_bits::range::scale;
+use tamis_bits::set::{self, ScaledBits, ScaledBitsMut};
+use tamis_bits::{Words, prefetch};
 use tamis_format::{Name, Reader, Writer};
 
 use super::bloom::{PROBES, rate, smallest};
 use super::common::bit_array::{BitArray, BitShape, insert_at_limit};
-use super::common::build_by_inserting;
-use crate::capability::UnknownName;
+use super::common::{build_by_inserting, near};
 use crate::error::{Error, Full};
 use crate::hash::KeyHash;
 use crate::limits::{MAX_BYTES, MAX_KEYS};
@@ -44,236 +55,51 @@ use crate::shape::{Figures, Shape};
 use crate::source::KeySource;
 use crate::traits::{Build, Filter, Insert, Merge, Persist, SetOps};
 
+use reciprocal::Reciprocal;
+pub use walk::Walk;
+use walk::{Places, specialise};
+
 const NOTE: Name = Name::new("note");
+const OLDER: Name = Name::new("older");
 /// The most places of a key. A rate of 2^-50 takes 50.
 pub const MAX_FOREIGN_PROBES: u64 = 255;
+/// The most layers of a chain. A layer has more places per key than the one before it.
+pub const MAX_FOREIGN_LAYERS: usize = 256;
 /// The most words of a note.
 const MAX_NOTE: u64 = 1 << 20;
-/// The bits that a walk of 31-bit places reaches.
-const REACH_31: u64 = 1 << 31;
+/// The keys that a batch looks up at a time.
+const LANES: usize = 64;
+/// The fields of an older layer in a file.
+const LAYER_FIELDS: usize = 3;
 
-/// How a program derives the places of a key from its hash.
+/// A full layer of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-#[repr(u16)]
-pub enum Walk {
-    /// Spark's `BloomFilterImpl`, version 1: 32-bit sums. It reaches 2^31 bits and no more.
-    SparkV1 = 1,
-    /// Spark's `BloomFilterImplV2`: 64-bit sums of 32-bit hashes.
-    SparkV2 = 2,
-    /// Guava's `MURMUR128_MITZ_64`: 64-bit sums.
-    Guava64 = 3,
-    /// Guava's `MURMUR128_MITZ_32`: 32-bit sums. It reaches 2^31 bits and no more.
-    Guava32 = 4,
-    /// The Python package rbloom: a 128-bit linear congruential generator.
-    Rbloom = 5,
-    /// DCSO's bloom and poppy's version 1: a multiplicative generator.
-    Dcso = 6,
-    /// Apache DataSketches: 64-bit sums, halved.
-    DataSketches = 7,
-    /// RedisBloom: 64-bit sums.
-    RedisBloom = 8,
-    /// The crate `bloomfilter`: both hashes, then 64-bit sums modulo a prime.
-    Bloomfilter = 9,
+pub struct ForeignLayer {
+    /// The number of bits.
+    pub bits: u64,
+    /// The number of bits that a key sets.
+    pub probes: u32,
+    /// The number of keys in the layer.
+    pub keys: u64,
 }
 
-/// Evaluates an expression for each walk on its own, so that the loop in it has no branch on the walk.
-macro_rules! specialise {
-    ($walk:expr, $known:ident => $body:expr) => {
-        match $walk {
-            Walk::SparkV1 => {
-                const $known: Walk = Walk::SparkV1;
-                $body
-            }
-            Walk::SparkV2 => {
-                const $known: Walk = Walk::SparkV2;
-                $body
-            }
-            Walk::Guava64 => {
-                const $known: Walk = Walk::Guava64;
-                $body
-            }
-            Walk::Guava32 => {
-                const $known: Walk = Walk::Guava32;
-                $body
-            }
-            Walk::Rbloom => {
-                const $known: Walk = Walk::Rbloom;
-                $body
-            }
-            Walk::Dcso => {
-                const $known: Walk = Walk::Dcso;
-                $body
-            }
-            Walk::DataSketches => {
-                const $known: Walk = Walk::DataSketches;
-                $body
-            }
-            Walk::RedisBloom => {
-                const $known: Walk = Walk::RedisBloom;
-                $body
-            }
-            Walk::Bloomfilter => {
-                const $known: Walk = Walk::Bloomfilter;
-                $body
-            }
-        }
-    };
-}
-
-impl Walk {
-    /// All walks.
-    pub const ALL: [Self; 9] = [
-        Self::SparkV1,
-        Self::SparkV2,
-        Self::Guava64,
-        Self::Guava32,
-        Self::Rbloom,
-        Self::Dcso,
-        Self::DataSketches,
-        Self::RedisBloom,
-        Self::Bloomfilter,
-    ];
-
-    const NAMES: [&str; 9] = [
-        "spark_v1",
-        "spark_v2",
-        "guava_64",
-        "guava_32",
-        "rbloom",
-        "dcso",
-        "datasketches",
-        "redisbloom",
-        "bloomfilter",
-    ];
-
-    /// Returns its name, as the setting `walk` has it.
-    pub fn name(self) -> &'static str {
-        Self::NAMES[self as usize - 1]
-    }
-
-    fn from_id(id: u64) -> Option<Self> {
-        Self::ALL.into_iter().find(|walk| *walk as u64 == id)
-    }
-
-    /// Returns how many of `bits` bits the walk can reach.
-    pub fn reach(self, bits: u64) -> u64 {
-        match self {
-            Self::SparkV1 | Self::Guava32 => bits.min(REACH_31),
-            _ => bits,
-        }
-    }
-
-    /// Returns the places of a key among `bits` bits, without end.
-    #[inline(always)]
-    fn places(self, key: KeyHash, bits: u64) -> Places {
-        let (at, step) = match self {
-            Self::SparkV1 => (key.hi & 0xffff_ffff, key.lo & 0xffff_ffff),
-            Self::Guava32 => (key.hi & 0xffff_ffff, key.hi >> 32),
-            Self::SparkV2 => {
-                let first = i64::from(key.hi as i32).wrapping_mul(i32::MAX.into());
-                (first as u64, i64::from(key.lo as i32) as u64)
-            }
-            Self::Dcso => (key.hi % LARGEST_PRIME, 0),
-            _ => (key.hi, key.lo),
-        };
-        Places { walk: self, taken: 0, at, step, bits }
+impl ForeignLayer {
+    fn words(&self) -> u64 {
+        self.bits.div_ceil(64)
     }
 }
 
-impl fmt::Display for Walk {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Walk {
-    type Err = UnknownName;
-
-    fn from_str(name: &str) -> Result<Self, UnknownName> {
-        let found = Self::ALL.into_iter().find(|walk| walk.name() == name);
-        found.ok_or_else(|| UnknownName::new("walk", name))
-    }
-}
-
-/// The multiplier of rbloom's generator.
-const RBLOOM: u128 = 47_026_247_687_942_121_848_144_207_491_837_418_733;
-/// The modulus of DCSO's generator and of `bloomfilter`, the largest prime below 2^64, and DCSO's
-/// multiplier.
-const LARGEST_PRIME: u64 = 18_446_744_073_709_551_557;
-const DCSO: u64 = 18_446_744_073_709_550_147;
-
-/// See [`Walk::places`].
-#[derive(Clone, Copy)]
-struct Places {
-    walk: Walk,
-    /// The places before the next one: counted for `bloomfilter` alone.
-    taken: u32,
-    at: u64,
-    step: u64,
-    bits: u64,
-}
-
-impl Places {
-    #[inline(always)]
-    fn next(&mut self) -> u64 {
-        let place = match self.walk {
-            Walk::SparkV1 | Walk::Guava32 => {
-                self.at = u64::from((self.at as u32).wrapping_add(self.step as u32));
-                let sum = self.at as i32;
-                (if sum < 0 { !sum } else { sum }) as u64
-            }
-            Walk::SparkV2 => {
-                self.at = self.at.wrapping_add(self.step);
-                let sum = self.at as i64;
-                (if sum < 0 { !sum } else { sum }) as u64
-            }
-            Walk::Guava64 => {
-                let sum = self.at;
-                self.at = sum.wrapping_add(self.step);
-                sum & (u64::MAX >> 1)
-            }
-            Walk::Rbloom => {
-                let state = u128::from(self.at) << 64 | u128::from(self.step);
-                let state = state.wrapping_mul(RBLOOM).wrapping_add(1);
-                (self.at, self.step) = ((state >> 64) as u64, state as u64);
-                (state >> 32) as u64
-            }
-            Walk::Dcso => {
-                self.at = self.at.wrapping_mul(DCSO) % LARGEST_PRIME;
-                self.at
-            }
-            Walk::DataSketches => {
-                self.at = self.at.wrapping_add(self.step);
-                self.at >> 1
-            }
-            Walk::RedisBloom => {
-                let sum = self.at;
-                self.at = sum.wrapping_add(self.step);
-                sum
-            }
-            Walk::Bloomfilter => {
-                let sum = self.at;
-                self.at = sum.wrapping_add(self.step);
-                self.taken += 1;
-                match self.taken {
-                    1 => sum,
-                    2 => self.step,
-                    _ => sum % LARGEST_PRIME,
-                }
-            }
-        };
-        place % self.bits
-    }
-}
-
-/// The shape of a [`ForeignBloom`] filter: `m` bits, of which a key sets `k`, and the walk.
+/// The shape of a [`ForeignBloom`] filter: `m` bits, of which a key sets `k`, and the walk. A chain has
+/// older layers besides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForeignBloomShape {
     walk: Walk,
     bits: u64,
     probes: u32,
+    /// The capacity of all layers.
     keys: u64,
+    /// The layers before the newest, the oldest first.
+    older: Vec<ForeignLayer>,
 }
 
 const WALK: Setting = Setting::new(
@@ -288,19 +114,22 @@ impl ForeignBloomShape {
     /// # Errors
     /// [`Error::Limit`] if a number is out of range.
     pub fn new(walk: Walk, bits: u64, probes: u32, keys: u64) -> Result<Self, Error> {
-        let most = MAX_BYTES * 8;
-        if bits == 0 || bits > most {
-            return Err(Error::Limit { what: "bits", asked: bits, most });
+        check_layer(bits, probes)?;
+        crate::shape::check_keys(keys)?;
+        Ok(Self { walk, bits, probes, keys, older: Vec::new() })
+    }
+
+    /// Adds older layers. `keys` is the capacity of all layers.
+    fn with_older(self, older: Vec<ForeignLayer>, keys: u64) -> Result<Self, Error> {
+        let (asked, most) = (older.len() as u64 + 1, MAX_FOREIGN_LAYERS as u64);
+        if asked > most {
+            return Err(Error::Limit { what: "layers", asked, most });
         }
-        if probes == 0 || u64::from(probes) > MAX_FOREIGN_PROBES {
-            return Err(Error::Limit {
-                what: "bits per key",
-                asked: probes.into(),
-                most: MAX_FOREIGN_PROBES,
-            });
+        for layer in &older {
+            check_layer(layer.bits, layer.probes)?;
         }
         crate::shape::check_keys(keys)?;
-        Ok(Self { walk, bits, probes, keys })
+        Ok(Self { keys, older, ..self })
     }
 
     /// Returns the walk.
@@ -308,19 +137,51 @@ impl ForeignBloomShape {
         self.walk
     }
 
-    /// Returns the number of bits.
+    /// Returns the number of bits, of the newest layer if there are several.
     pub fn bits(&self) -> u64 {
         self.bits
     }
 
-    /// Returns the number of bits that a key sets.
+    /// Returns the number of bits that a key sets, in the newest layer if there are several.
     pub fn probes(&self) -> u32 {
         self.probes
+    }
+
+    /// Returns the layers before the newest, the oldest first.
+    pub fn older(&self) -> &[ForeignLayer] {
+        &self.older
     }
 
     fn reach(&self) -> u64 {
         self.walk.reach(self.bits)
     }
+
+    /// Checks that there is one layer.
+    fn check_single(&self) -> Result<(), Error> {
+        if self.older.is_empty() {
+            return Ok(());
+        }
+        Err(Error::Infeasible { why: "chains of layers cannot be merged or compared" })
+    }
+}
+
+fn check_layer(bits: u64, probes: u32) -> Result<(), Error> {
+    let most = MAX_BYTES * 8;
+    if bits == 0 || bits > most {
+        return Err(Error::Limit { what: "bits", asked: bits, most });
+    }
+    if probes == 0 || u64::from(probes) > MAX_FOREIGN_PROBES {
+        let (asked, most) = (probes.into(), MAX_FOREIGN_PROBES);
+        return Err(Error::Limit { what: "bits per key", asked, most });
+    }
+    Ok(())
+}
+
+/// Estimates the keys that set `ones` of `m` bits; infinite if all bits are set.
+fn estimate(m: u64, probes: u32, ones: u64) -> f64 {
+    let m = m as f64;
+    // A damaged file may have bits past the end.
+    -m / f64::from(probes) * (-(ones as f64 / m).min(1.0)).ln_1p()
 }
 
 /// Returns the most keys for which a program would choose `probes` places among `bits` bits: it rounds
@@ -348,9 +209,7 @@ impl BitShape for ForeignBloomShape {
     }
 
     fn estimate(&self, ones: u64) -> f64 {
-        let m = self.reach() as f64;
-        // A damaged file may have bits past the end.
-        -m / f64::from(self.probes) * (-(ones as f64 / m).min(1.0)).ln_1p()
+        estimate(self.reach(), self.probes, ones)
     }
 
     fn with_capacity(&self, keys: u64) -> Self {
@@ -373,20 +232,34 @@ impl Shape for ForeignBloomShape {
 
     fn parameters(&self) -> crate::settings::Parameters {
         let walk = self.walk.name().into();
-        [("m", self.bits.into()), ("k", self.probes.into()), ("walk", walk)].into()
+        let mut all = vec![("m", self.bits.into()), ("k", self.probes.into()), ("walk", walk)];
+        if !self.older.is_empty() {
+            all.push(("layers", (self.older.len() as u64 + 1).into()));
+        }
+        all
     }
 
     fn figures(&self) -> Figures {
+        let older: u64 = self.older.iter().map(ForeignLayer::words).sum();
         Figures {
             keys: self.keys,
             fpr: self.fpr_at(self.keys),
-            bytes: tamis_bits::lines(BitShape::words(self)) * 64,
-            query_cost: f64::from(self.probes) * 1.25,
+            bytes: (tamis_bits::lines(BitShape::words(self)) + tamis_bits::lines(older)) * 64,
+            query_cost: f64::from(self.probes) * 1.25 + self.older.len() as f64 * 2.5,
         }
     }
 
     fn fpr_at(&self, keys: u64) -> f64 {
-        rate(self.reach(), self.probes, keys)
+        let mut newest = keys;
+        let mut rejected = 1.0;
+        for ForeignLayer { bits, probes, keys } in &self.older {
+            rejected *= 1.0 - rate(self.walk.reach(*bits), *probes, (*keys).min(newest));
+            newest = newest.saturating_sub(*keys);
+        }
+        match self.older.is_empty() {
+            true => rate(self.reach(), self.probes, newest),
+            false => 1.0 - rejected * (1.0 - rate(self.reach(), self.probes, newest)),
+        }
     }
 }
 
@@ -406,8 +279,75 @@ impl Shape for ForeignBloomShape {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ForeignBloom {
     shape: ForeignBloomShape,
+    reciprocal: Reciprocal,
     bits: BitArray,
+    /// The layers before the newest, as the shape has them.
+    older: Vec<(Reciprocal, Words)>,
     note: Words,
+}
+
+/// A layer, as a query needs it.
+#[derive(Clone, Copy)]
+struct Layer<'a> {
+    words: &'a [u64],
+    /// The bits that the walk reaches.
+    bits: u64,
+    reciprocal: Reciprocal,
+    probes: u32,
+}
+
+impl Layer<'_> {
+    /// Returns whether all bits of a key are set. Tests the first alone and the others in pairs, as
+    /// [`bloom`](super::bloom) does.
+    #[inline(always)]
+    fn all_set(self, walk: Walk, key: KeyHash) -> bool {
+        let (mut places, bits) = (walk.places(key), ScaledBits::new(self.words, self.bits));
+        let mut next = || bits.get(places.next(self.reciprocal));
+        if next() & 1 == 0 {
+            return false;
+        }
+        for _ in 0..(self.probes - 1) / 2 {
+            if next() & next() & 1 == 0 {
+                return false;
+            }
+        }
+        !self.probes.is_multiple_of(2) || next() & 1 == 1
+    }
+
+    /// Looks up many keys in rounds: each round tests one bit of every remaining key and prefetches the
+    /// next. A key whose bit is clear leaves the batch.
+    #[inline(always)]
+    fn contains_in_rounds(self, walk: Walk, keys: &[KeyHash], out: &mut [bool]) {
+        let next = |places: &mut Places| {
+            let place = scale(places.next(self.reciprocal), self.bits);
+            prefetch(self.words, (place / 64) as usize);
+            place
+        };
+        for (keys, out) in keys.chunks(LANES).zip(out.chunks_mut(LANES)) {
+            let unused = walk.places(KeyHash { hi: 0, lo: 0 });
+            let mut lanes = [(0u64, 0usize, unused); LANES];
+            for (index, (key, lane)) in keys.iter().zip(&mut lanes).enumerate() {
+                let mut places = walk.places(*key);
+                *lane = (next(&mut places), index, places);
+                out[index] = false;
+            }
+            let mut left = keys.len();
+            for _ in 1..self.probes {
+                let mut kept = 0;
+                for lane in 0..left {
+                    let (place, index, mut places) = lanes[lane];
+                    if set::get(self.words, place) {
+                        lanes[kept] = (next(&mut places), index, places);
+                        kept += 1;
+                    }
+                }
+                left = kept;
+            }
+            for (place, index, _) in &lanes[..left] {
+                out[*index] = set::get(self.words, *place);
+            }
+        }
+    }
 }
 
 impl ForeignBloom {
@@ -417,7 +357,13 @@ impl ForeignBloom {
     /// [`Error::Memory`] if the allocation fails.
     pub fn new(shape: ForeignBloomShape) -> Result<Self, Error> {
         let bits = BitArray::new(&shape)?;
-        Ok(Self { shape, bits, note: Words::zeroed(0)? })
+        Self::from_parts(shape, bits)
+    }
+
+    /// Returns a filter of one layer without a note.
+    fn from_parts(shape: ForeignBloomShape, bits: BitArray) -> Result<Self, Error> {
+        let reciprocal = Reciprocal::new(shape.reach());
+        Ok(Self { shape, reciprocal, bits, older: Vec::new(), note: Words::zeroed(0)? })
     }
 
     /// Returns a filter of these words: bit `i` is bit `i % 64` of word `i / 64`. The number of its keys
@@ -437,7 +383,7 @@ impl ForeignBloom {
         let len = (shape.estimate(set::ones(&words)).round() as u64).min(MAX_KEYS);
         shape.keys = shape.keys.max(len);
         let bits = BitArray::from_parts(words, len, shape.keys);
-        let filter = Self { shape, bits, note: Words::zeroed(0)? };
+        let filter = Self::from_parts(shape, bits)?;
         filter.validate()?;
         Ok(filter)
     }
@@ -445,14 +391,50 @@ impl ForeignBloom {
     /// States the number of keys and the capacity, which a program may store beside the bits.
     ///
     /// # Errors
-    /// [`Error::Limit`] if a number is out of range, or there are more keys than the capacity.
-    pub fn with_keys(self, len: u64, capacity: u64) -> Result<Self, Error> {
+    /// [`Error::Limit`] if a number is out of range, or there are more keys than the capacity, and
+    /// [`Error::Infeasible`] if there are older layers.
+    pub fn with_keys(mut self, len: u64, capacity: u64) -> Result<Self, Error> {
+        self.shape.check_single()?;
         if len > capacity {
             return Err(Error::Limit { what: "keys", asked: len, most: capacity });
         }
-        let Self { shape: ForeignBloomShape { walk, bits, probes, .. }, bits: array, note } = self;
-        let shape = ForeignBloomShape::new(walk, bits, probes, capacity)?;
-        Ok(Self { shape, bits: array.with_len(len, capacity), note })
+        crate::shape::check_keys(capacity)?;
+        self.shape.keys = capacity;
+        Ok(Self { bits: self.bits.with_len(len, capacity), ..self })
+    }
+
+    /// Puts full layers of a chain before this one, the oldest first. Their keys count as keys of the
+    /// filter, which then accepts no more: see [the module](self).
+    ///
+    /// # Errors
+    /// [`Error::Limit`] if a number is out of range, [`Error::File`] if a layer has more or fewer words
+    /// than its bits take, or bits are set past its end, and [`Error::Infeasible`] if there are older
+    /// layers already.
+    pub fn with_older(self, layers: Vec<(ForeignLayer, Words)>) -> Result<Self, Error> {
+        self.shape.check_single()?;
+        if layers.is_empty() {
+            return Ok(self);
+        }
+        if layers.iter().any(|(layer, words)| layer.words() != words.len() as u64) {
+            let what = "the number of words is not that of the bits";
+            return Err(tamis_format::Error::corrupt(what).into());
+        }
+        let (older, words): (Vec<_>, Vec<_>) = layers.into_iter().unzip();
+        let held = older.iter().fold(0u64, |sum, layer| sum.saturating_add(layer.keys));
+        let len = self.bits.len().saturating_add(held);
+        let keys = self.shape.keys.saturating_add(held);
+        let filter = Self { shape: self.shape.with_older(older, keys)?, ..self };
+        let filter = filter.with_older_words(len, words);
+        filter.validate()?;
+        Ok(filter)
+    }
+
+    /// Attaches the words of the older layers of the shape. No insertion is counted from now on.
+    fn with_older_words(self, len: u64, words: Vec<Words>) -> Self {
+        let walk = self.shape.walk;
+        let reciprocal = |layer: &ForeignLayer| Reciprocal::new(walk.reach(layer.bits));
+        let older = self.shape.older.iter().map(reciprocal).zip(words).collect();
+        Self { bits: self.bits.with_len(len, 0), older, ..self }
     }
 
     /// Attaches words that the filter keeps and does not use.
@@ -468,9 +450,15 @@ impl ForeignBloom {
         Ok(Self { note: Words::copy_of(note)?, ..self })
     }
 
-    /// Returns the bits: see [`ForeignBloom::from_words`].
+    /// Returns the bits: see [`ForeignBloom::from_words`]. Those of a chain are the bits of its newest
+    /// layer.
     pub fn words(&self) -> &[u64] {
         self.bits.words()
+    }
+
+    /// Returns the bits of the layers before the newest, the oldest first.
+    pub fn older_words(&self) -> impl ExactSizeIterator<Item = &[u64]> {
+        self.older.iter().map(|(_, words)| &words[..])
     }
 
     /// Returns the words of [`ForeignBloom::with_note`].
@@ -478,10 +466,39 @@ impl ForeignBloom {
         &self.note
     }
 
+    #[inline(always)]
+    fn newest(&self) -> Layer<'_> {
+        Layer {
+            words: self.bits.words(),
+            bits: self.shape.reach(),
+            reciprocal: self.reciprocal,
+            probes: self.shape.probes,
+        }
+    }
+
+    /// Returns the layers before the newest, the youngest first.
+    fn older_layers(&self) -> impl Iterator<Item = Layer<'_>> {
+        let layers = self.shape.older.iter().zip(&self.older).rev();
+        layers.map(|(ForeignLayer { bits, probes, .. }, (reciprocal, words))| Layer {
+            words,
+            bits: self.shape.walk.reach(*bits),
+            reciprocal: *reciprocal,
+            probes: *probes,
+        })
+    }
+
+    #[cold]
+    fn contains_in_older(&self, key: KeyHash) -> bool {
+        self.older_layers().any(|layer| layer.all_set(self.shape.walk, key))
+    }
+
     #[cold]
     fn insert_at_limit(&mut self, key: KeyHash) -> Result<(), Full> {
         if self.contains(key) {
             return Ok(());
+        }
+        if !self.older.is_empty() {
+            return Err(Full::NONE);
         }
         self.bits.count_change(&self.shape)?;
         self.set(key);
@@ -489,69 +506,22 @@ impl ForeignBloom {
     }
 
     fn set(&mut self, key: KeyHash) {
-        let words = self.bits.words_mut();
-        specialise!(self.shape.walk, WALK => {
-            let mut places = WALK.places(key, self.shape.bits);
-            for _ in 0..self.shape.probes {
-                set::set(words, places.next());
+        let (bits, probes) = (self.shape.reach(), self.shape.probes);
+        let mut bits = ScaledBitsMut::new(self.bits.words_mut(), bits);
+        specialise!(self.shape.walk, walk => {
+            let mut places = walk.places(key);
+            for _ in 0..probes {
+                bits.set(places.next(self.reciprocal));
             }
         });
-    }
-
-    #[inline(always)]
-    fn all_set(&self, walk: Walk, key: KeyHash) -> bool {
-        let words = self.bits.words();
-        let mut places = walk.places(key, self.shape.bits);
-        // A loop, because the closure of `all` would be called and look at the walk for each place.
-        for _ in 0..self.shape.probes {
-            if !set::get(words, places.next()) {
-                return false;
-            }
-        }
-        true
-    }
-
-    /// Looks up many keys in rounds: each round tests one bit of every remaining key and prefetches the
-    /// next. A key whose bit is clear leaves the batch.
-    #[inline(always)]
-    fn contains_in_rounds(&self, walk: Walk, keys: &[KeyHash], out: &mut [bool]) {
-        const LANES: usize = 64;
-        let words = self.bits.words();
-        for (keys, out) in keys.chunks(LANES).zip(out.chunks_mut(LANES)) {
-            let unused = walk.places(KeyHash { hi: 0, lo: 0 }, 1);
-            let mut lanes = [(0u64, 0usize, unused); LANES];
-            for (index, (key, lane)) in keys.iter().zip(&mut lanes).enumerate() {
-                let mut places = walk.places(*key, self.shape.bits);
-                let place = places.next();
-                prefetch(words, (place / 64) as usize);
-                *lane = (place, index, places);
-                out[index] = false;
-            }
-            let mut left = keys.len();
-            for _ in 1..self.shape.probes {
-                let mut kept = 0;
-                for lane in 0..left {
-                    let (place, index, mut places) = lanes[lane];
-                    if set::get(words, place) {
-                        let next = places.next();
-                        prefetch(words, (next / 64) as usize);
-                        lanes[kept] = (next, index, places);
-                        kept += 1;
-                    }
-                }
-                left = kept;
-            }
-            for (place, index, _) in &lanes[..left] {
-                out[*index] = set::get(words, *place);
-            }
-        }
     }
 }
 
 impl Filter for ForeignBloom {
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
-        specialise!(self.shape.walk, WALK => self.all_set(WALK, key))
+        specialise!(self.shape.walk, walk => self.newest().all_set(walk, key))
+            || !self.older.is_empty() && self.contains_in_older(key)
     }
 
     fn len(&self) -> u64 {
@@ -559,12 +529,17 @@ impl Filter for ForeignBloom {
     }
 
     fn fits_cache(&self) -> bool {
-        super::common::near(self.bits.words().len())
+        near(self.older.iter().fold(self.bits.words().len(), |sum, (_, words)| sum + words.len()))
     }
 
     fn contains_prefetching(&self, keys: &[KeyHash], out: &mut [bool]) {
         assert!(out.len() >= keys.len(), "`out` is shorter than `keys`");
-        specialise!(self.shape.walk, WALK => self.contains_in_rounds(WALK, keys, out));
+        specialise!(self.shape.walk, walk => self.newest().contains_in_rounds(walk, keys, out));
+        if !self.older.is_empty() {
+            for (key, out) in keys.iter().zip(out).filter(|(_, out)| !**out) {
+                *out = self.contains_in_older(*key);
+            }
+        }
     }
 }
 
@@ -600,10 +575,11 @@ impl Insert for ForeignBloom {
         for keys in counted.chunks(AHEAD) {
             let words = self.bits.words();
             for key in keys {
-                specialise!(self.shape.walk, WALK => {
-                    let mut places = WALK.places(*key, self.shape.bits);
+                specialise!(self.shape.walk, walk => {
+                    let mut places = walk.places(*key);
                     for _ in 0..self.shape.probes {
-                        prefetch(words, (places.next() / 64) as usize);
+                        let place = scale(places.next(self.reciprocal), self.shape.reach());
+                        prefetch(words, (place / 64) as usize);
                     }
                 });
             }
@@ -615,34 +591,47 @@ impl Insert for ForeignBloom {
 
 impl Merge for ForeignBloom {
     fn merge(&mut self, other: &Self) -> Result<(), Error> {
+        self.shape.check_single()?;
         self.bits.merge(&self.shape, (&other.shape, &other.bits))
     }
 
     fn force_merge(&mut self, other: &Self) -> Result<(), Error> {
+        self.shape.check_single()?;
         self.bits.force_merge(&mut self.shape, (&other.shape, &other.bits))
     }
 }
 
 impl SetOps for ForeignBloom {
     fn intersect(&mut self, other: &Self) -> Result<(), Error> {
+        self.shape.check_single()?;
         self.bits.intersect(&self.shape, (&other.shape, &other.bits))
     }
 
     fn cardinality(&self) -> f64 {
-        self.shape.estimate(self.bits.ones())
+        let older = self.older_layers();
+        let older = older.map(|layer| estimate(layer.bits, layer.probes, set::ones(layer.words)));
+        self.shape.estimate(self.bits.ones()) + older.sum::<f64>()
     }
 
     fn similarity(&self, other: &Self) -> Result<f64, Error> {
+        self.shape.check_single()?;
         self.bits.similarity(&self.shape, (&other.shape, &other.bits))
     }
 }
 
 impl Persist for ForeignBloom {
     fn write<'a>(&'a self, to: &mut Writer<'a>) {
-        let ForeignBloomShape { walk, bits, probes, keys } = self.shape;
-        to.shape(&[walk as u64, bits, probes.into(), keys, self.note.len() as u64]);
+        let ForeignBloomShape { walk, bits, probes, keys, ref older } = self.shape;
+        let mut fields = vec![walk as u64, bits, probes.into(), keys, self.note.len() as u64];
+        for ForeignLayer { bits, probes, keys } in older {
+            fields.extend([*bits, (*probes).into(), *keys]);
+        }
+        to.shape(&fields);
         self.bits.write(to);
         to.words(NOTE, &self.note);
+        if !older.is_empty() {
+            to.pieces(OLDER, self.older.iter().map(|(_, words)| words.into()));
+        }
     }
 
     fn read(from: &mut Reader) -> Result<Self, Error> {
@@ -653,92 +642,47 @@ impl Persist for ForeignBloom {
         let probes = fields.next(1..=MAX_FOREIGN_PROBES, "bits per key")?;
         let keys = fields.next(len..=MAX_KEYS, "capacity")?;
         let note = fields.next(0..=MAX_NOTE, "words of the note")?;
+        let mut older = Vec::new();
+        while fields.remaining() >= LAYER_FIELDS && older.len() + 1 < MAX_FOREIGN_LAYERS {
+            older.push(ForeignLayer {
+                bits: fields.next(1..=MAX_BYTES * 8, "number of bits")?,
+                probes: fields.next(1..=MAX_FOREIGN_PROBES, "bits per key")? as u32,
+                keys: fields.next(0..=MAX_KEYS, "number of keys of a layer")?,
+            });
+        }
         fields.finish()?;
         let walk = Walk::from_id(walk).ok_or_else(|| from.corrupt("number of the walk"))?;
         let shape = ForeignBloomShape::new(walk, bits, probes as u32, keys)?;
         let bits = BitArray::read(from, &shape)?;
-        Ok(Self { shape, bits, note: from.words(NOTE, note)? })
+        let filter = Self::from_parts(shape, bits)?;
+        let filter = Self { note: from.words(NOTE, note)?, ..filter };
+        if older.is_empty() {
+            return Ok(filter);
+        }
+        let held = older.iter().fold(0u64, |sum, layer| sum.saturating_add(layer.keys));
+        if held > len {
+            return Err(from.corrupt("the layers have more keys than the filter").into());
+        }
+        let total = older.iter().fold(0u64, |sum, layer| sum.saturating_add(layer.words()));
+        let all = from.words(OLDER, total)?;
+        let mut at = 0;
+        let parts = older.iter().map(|layer| {
+            let len = layer.words() as usize;
+            at += len;
+            all.part(at - len, len)
+        });
+        let words = parts.collect::<Result<_, _>>()?;
+        let shape = filter.shape.with_older(older, keys)?;
+        Ok(Self { shape, ..filter }.with_older_words(len, words))
     }
 
     fn validate(&self) -> Result<(), Error> {
-        if set::ends_at(self.bits.words(), self.shape.bits) {
+        let older = self.shape.older.iter().zip(&self.older);
+        if set::ends_at(self.bits.words(), self.shape.bits)
+            && older.into_iter().all(|(layer, (_, words))| set::ends_at(words, layer.bits))
+        {
             return Ok(());
         }
         Err(tamis_format::Error::corrupt("bits are set past the end").into())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::hash::{HashId, Key, KeyHasher};
-
-    fn hashes(from: u64, count: u64) -> Vec<KeyHash> {
-        let hasher = KeyHasher::new(HashId::Fast, [5, 27]);
-        (from..from + count).map(|key| key.hash_with(&hasher)).collect()
-    }
-
-    fn words(words: &[u64]) -> Words {
-        Words::copy_of(words).unwrap()
-    }
-
-    #[test]
-    fn every_walk_finds_its_members_at_the_stated_rate() {
-        for walk in Walk::ALL {
-            assert_eq!(walk.name().parse(), Ok(walk));
-            let shape = ForeignBloomShape::new(walk, 191_701, 7, 20_000).unwrap();
-            let members = hashes(0, 20_000);
-            let mut one_by_one = ForeignBloom::new(shape.clone()).unwrap();
-            members.iter().for_each(|key| one_by_one.insert(*key).unwrap());
-            let filter = ForeignBloom::build(shape, &members[..]).unwrap();
-            assert!(filter == one_by_one && filter.validate().is_ok(), "{walk}");
-            let others = hashes(1 << 40, 40_000);
-            for keys in [&members, &others] {
-                let mut found = vec![false; keys.len()];
-                filter.contains_prefetching(keys, &mut found);
-                assert!(keys.iter().zip(&found).all(|(key, yes)| filter.contains(*key) == *yes));
-            }
-            assert!(members.iter().all(|key| filter.contains(*key)), "{walk}");
-            let yeses = others.iter().filter(|key| filter.contains(**key)).count();
-            // 400 expected at 1 %, with a standard deviation of 20.
-            assert!((280..520).contains(&yeses), "{walk}: {yeses} of 40000");
-        }
-    }
-
-    #[test]
-    fn words_of_any_fill_are_taken() {
-        for word in [0, 1, u64::MAX] {
-            let filter = ForeignBloom::from_words(Walk::Guava64, 640, 7, words(&[word; 10]));
-            let filter = filter.unwrap();
-            assert!(filter.len() <= filter.shape().keys());
-            assert_eq!(hashes(0, 9).iter().all(|key| filter.contains(*key)), word == u64::MAX);
-        }
-        let full = |bits| ForeignBloom::from_words(Walk::Dcso, bits, 7, words(&[u64::MAX; 2]));
-        assert!(full(128).is_ok() && full(127).is_err() && full(129).is_err());
-        assert!(ForeignBloom::from_words(Walk::Dcso, 64, 256, words(&[0])).is_err());
-    }
-
-    #[test]
-    fn a_note_and_a_number_of_keys_are_kept() {
-        let hasher = KeyHasher::new(HashId::DcsoFnv1, [0, 0]);
-        let filter = ForeignBloom::from_words(Walk::Dcso, 640, 7, words(&[5; 10])).unwrap();
-        assert!(filter.clone().with_keys(8, 7).is_err());
-        let filter = filter.with_keys(7, 8).unwrap().with_note(&[1, 2, 3]).unwrap();
-        let bytes = crate::Keyed::new(hasher, filter.clone()).to_bytes().unwrap();
-        let read = crate::Keyed::<ForeignBloom>::from_bytes(&bytes).unwrap();
-        assert_eq!((read.len(), read.capacity(), read.filter().note()), (7, 8, &[1, 2, 3][..]));
-        assert!(read.filter() == &filter && read.hasher() == &hasher);
-    }
-
-    /// Spark's version 1 and Guava's 32-bit strategy set no bit past 2^31, so their rate in larger
-    /// filters is that of 2^31 bits.
-    #[test]
-    fn a_walk_of_31_bits_ends_there() {
-        let shape = |walk| ForeignBloomShape::new(walk, 1 << 34, 6, 1_000_000_000).unwrap();
-        let [old, new] =
-            [Walk::SparkV1, Walk::SparkV2].map(|walk| shape(walk).fpr_at(1_000_000_000));
-        assert!(old > 0.6 && new < 0.001, "{old} {new}");
-        let mut places = Walk::SparkV1.places(KeyHash { hi: u64::MAX, lo: 0x8000_0001 }, 1 << 34);
-        assert!((0..1000).all(|_| places.next() < 1 << 31));
     }
 }
