@@ -106,11 +106,8 @@ fn server_size(start: *mut u8) -> usize {
 
 /// Returns whether the server aligns a layout.
 fn is_aligned_by_server(layout: Layout) -> bool {
-    match layout.align() {
-        ..=SERVER_ALIGN => true,
-        ..=LINE => ALIGNS_LINES.load(Relaxed),
-        _ => false,
-    }
+    let align = layout.align();
+    align <= SERVER_ALIGN || align <= LINE && ALIGNS_LINES.load(Relaxed)
 }
 
 /// Returns the pointer that the server returned for an allocation.
