@@ -87,9 +87,12 @@ fn make_broom_of_two_lines() -> Vec<u8> {
     make_golden_with::<Broom>(&settings)
 }
 
+/// The name of a golden file of a map, and the value of each of its keys.
+pub type ValueFile = (&'static str, fn(u64) -> Value);
+
 /// The golden files of maps whose values are not unsigned integers: names and values. The bindings do
 /// not all read such values, so they are not in [`VARIANTS`].
-pub const VALUE_FILES: [(&str, fn(u64) -> Value); 3] = [
+pub const VALUE_FILES: [ValueFile; 3] = [
     ("bloomier-integers-v1", |key| Value::Integer(i128::from(key % 50) - 20)),
     ("bloomier-bytes-v1", |key| Value::from("value".repeat(key as usize % 7))),
     ("bloomier-equal-v1", |key| Value::from(format!("{:03}", key % 9))),
@@ -237,8 +240,8 @@ pub fn hostile(sound: &[u8], salt: u64) -> impl Iterator<Item = Vec<u8>> {
 
 /// Returns whether the filter is a map of unsigned integers.
 fn is_unsigned(filter: &AnyFilter) -> bool {
-    let values = filter.as_map().map(|map| map.value_type());
-    matches!(values, Ok(ValueType::Integers { min: 0, .. }))
+    let Ok(map) = filter.as_map() else { return false };
+    matches!(map.value_type(), ValueType::Integers { min: 0, .. })
 }
 
 /// Reads and writes a value of any type. A number may stand for none.

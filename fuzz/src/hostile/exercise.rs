@@ -188,7 +188,8 @@ fn remove(filter: &mut Keyed<AnyFilter>, keys: &[KeyHash], random: &mut Random, 
 
 /// Returns whether the filter is a map of unsigned integers.
 fn is_unsigned(any: &AnyFilter) -> bool {
-    matches!(any.as_map().map(|map| map.value_type()), Ok(ValueType::Integers { min: 0, .. }))
+    let Ok(map) = any.as_map() else { return false };
+    matches!(map.value_type(), ValueType::Integers { min: 0, .. })
 }
 
 fn values(filter: &mut Keyed<AnyFilter>, keys: &[KeyHash], random: &mut Random, sound: bool) {

@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Info) -> Result<()> {
             "key_form": keyed.key_forms().to_string(),
             "capabilities": super::names(kind),
         });
-        let map = filter.as_map().ok().map(|map| map.value_type());
+        let map = filter.as_map().ok().map(tamis::Map::value_type);
         let optional = [
             ("entries", entries.map(Value::from)),
             ("distinct_keys", distinct.map(Value::from)),

@@ -689,6 +689,50 @@ mod tests {
         assert!(filter.validate().is_err());
     }
 
+    /// Values of listed keys are replaced by their numbers as well, and the bytes do not depend on the order
+    /// of the entries.
+    #[test]
+    fn listed_keys_have_byte_strings() {
+        let value = |at: u64| alloc::format!("value {}", at % 100).into_bytes();
+        let mut all: Vec<_> = (0..7000).map(|at| (KeyHash { hi: at, lo: 0 }, value(at))).collect();
+        let build = |all: &[(KeyHash, Vec<u8>)]| {
+            let fit = |_, bits, _| BloomierShape::new(60_000, 8, bits);
+            let entries = ValueSource::Bytes(&mut { all });
+            Bloomier::build_values_with(&BuildOptions::new(), fit, entries).unwrap()
+        };
+        let filter = build(&all);
+        assert!(filter.listed() > 1000 && filter.value_bits() == 7, "{}", filter.listed());
+        for (key, value) in &all {
+            assert_eq!(filter.get_value(*key), Some(Value::Bytes(value.clone())));
+        }
+        filter.validate().unwrap();
+        all.reverse();
+        assert_eq!(build(&all), filter);
+        let mut wrong = filter.clone();
+        wrong.cells.extra.to_mut()[1] = 100;
+        assert!(wrong.validate().is_err());
+        let mut wrong = filter.clone();
+        let at = all.iter().find_map(|(key, _)| filter.value_at(&filter.cells.place(key.hi)));
+        packed::set_at(wrong.cells.table.to_mut(), 7, at.unwrap(), 127);
+        assert!(wrong.validate().is_err());
+    }
+
+    /// A limit of memory holds for the distinct byte strings.
+    #[cfg(feature = "std")]
+    #[test]
+    fn byte_strings_count_as_memory() {
+        let value = |at: u64| alloc::vec![at as u8; 1000];
+        let all: Vec<_> = (0..200).map(|at| (KeyHash { hi: mix(at), lo: 0 }, value(at))).collect();
+        let build = |limit| {
+            let options = BuildOptions::new().max_memory(limit, std::env::temp_dir());
+            let fit = |keys, bits, _| BloomierShape::new(keys, 8, bits);
+            let entries = ValueSource::Bytes(&mut { &all[..] });
+            Bloomier::build_values_with(&options, fit, entries)
+        };
+        assert!(matches!(build(100 << 10), Err(Error::MemoryLimit { .. })));
+        assert_eq!(build(64 << 20).unwrap().shape.table_bytes(), 200 * 1000);
+    }
+
     /// Without check bits three non-members in four have a value.
     #[test]
     fn without_check_bits() {

@@ -330,3 +330,102 @@ impl Interner {
         Ok((Codec::Table(Table { len, bytes, values, ends }), ranks, len - 1))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table_of(values: &[&str]) -> (Table, Vec<u64>) {
+        let mut interner = Interner::default();
+        let numbers: Vec<u64> =
+            values.iter().map(|value| interner.number(value.as_bytes()).unwrap()).collect();
+        let (codec, ranks, largest) = interner.finish().unwrap();
+        let Codec::Table(table) = codec else { panic!("a table") };
+        assert_eq!(largest + 1, table.len);
+        (table, numbers.iter().map(|number| ranks[*number as usize]).collect())
+    }
+
+    #[test]
+    fn a_table_is_sorted_and_gives_back_its_values() {
+        let values = ["pear", "", "apple", "pear", "a", "zebra crossing", "apple"];
+        let (table, places) = table_of(&values);
+        assert_eq!((table.len, table.bytes, table.is_uniform()), (5, 24, false));
+        for (value, place) in values.iter().zip(&places) {
+            assert_eq!(table.get(*place).unwrap(), value.as_bytes());
+            assert_eq!(table.find(value.as_bytes()), Some(*place));
+        }
+        assert_eq!((table.get(0).unwrap(), table.get(5)), (Vec::new(), None));
+        assert_eq!(table.find(b"plum"), None);
+        table.validate().unwrap();
+        // Values of equal length need no ends, and the order of arrival does not matter.
+        let (table, _) = table_of(&["red", "tan", "mud"]);
+        assert!(table.is_uniform() && table.validate().is_ok());
+        assert_eq!(table, table_of(&["mud", "red", "red", "tan"]).0);
+        assert!(table_of(&[""]).0.validate().is_ok());
+    }
+
+    #[test]
+    fn hostile_tables_are_refused_and_do_no_harm() {
+        let (sound, _) = table_of(&["a", "bb", "ccc", "dddd"]);
+        let width = width_of(sound.bytes);
+        let changed = |change: &dyn Fn(&mut Table)| {
+            let mut table = sound.clone();
+            change(&mut table);
+            for index in 0..6 {
+                let _ = table.get(index);
+            }
+            let _ = table.find(b"bb");
+            table.validate()
+        };
+        assert_eq!(changed(&|_| ()), Ok(()));
+        let end = |index, end| {
+            move |table: &mut Table| {
+                packed::set(table.ends.to_mut(), width, index, end);
+            }
+        };
+        // Out of order, out of range, short of the end, and equal values.
+        for change in [end(0, 5), end(1, 15), end(3, 9), end(1, 1)] {
+            assert!(changed(&change).is_err());
+        }
+        assert!(
+            changed(&|table| table.values.to_mut()[0] = u64::from_le_bytes(*b"zbbcccdd")).is_err()
+        );
+        assert!(changed(&|table| table.values.to_mut()[1] |= 1 << 63).is_err());
+        assert!(changed(&|table| table.ends.to_mut()[0] |= 1 << 63).is_err());
+    }
+
+    #[test]
+    fn integers_of_any_sign() {
+        let (least, most) = (i128::from(i64::MIN), i128::from(u64::MAX));
+        assert_eq!(Codec::of_integers(0, most).unwrap(), (Codec::Plain, u64::MAX));
+        assert_eq!(Codec::of_integers(-3, 4).unwrap(), (Codec::Offset(-3), 7));
+        let (codec, largest) = Codec::of_integers(least, least + most).unwrap();
+        assert_eq!(largest, u64::MAX);
+        for value in [least, -1, 0, least + most] {
+            let number = codec.encode(&Value::Integer(value), 64).unwrap();
+            assert_eq!(codec.decode(number), Some(Value::Integer(value)));
+        }
+        for (min, max) in [(least - 1, 0), (0, most + 1), (-1, most), (least, least + most + 1)] {
+            assert!(matches!(Codec::of_integers(min, max), Err(Error::IntegerSpan)));
+        }
+        let codec = Codec::Offset(-3);
+        for value in [-4, 5, i128::MIN, i128::MAX] {
+            assert!(matches!(codec.encode(&value.into(), 3), Err(Error::ValueType { .. })));
+        }
+        assert!(matches!(
+            Codec::Plain.encode(&8.into(), 3),
+            Err(Error::Value { value: 8, bits: 3 })
+        ));
+        assert!(matches!(Codec::Plain.encode(&"8".into(), 3), Err(Error::ValueType { .. })));
+    }
+
+    #[test]
+    fn numbers_beyond_the_table_are_refused() {
+        let (table, _) = table_of(&["a", "b", "c"]);
+        let codec = Codec::Table(table);
+        assert!(codec.validate([0, 1, 2].into_iter()).is_ok());
+        assert!(codec.validate([0, 3].into_iter()).is_err());
+        assert!(codec.check(2, 2).is_ok() && codec.check(3, 2).is_err());
+        assert_eq!(codec.decode(3), None);
+    }
+}
