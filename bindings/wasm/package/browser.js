@@ -3,7 +3,7 @@ import init, { Filter } from "./core.js";
 await init({ module_or_path: new URL("./core_bg.wasm", import.meta.url) });
 
 export * from "./errors.js";
-export { Filter, kinds, peek, plan } from "./core.js";
+export { Filter, importFilter, kinds, peek, plan } from "./core.js";
 
 /** Reads a filter from a URL or a Blob, and checks every byte. */
 export async function open(source) {

@@ -18,7 +18,7 @@ export class MismatchError extends TamisError {}
 export class ConflictError extends TamisError {}
 /** Memory ran out, or a filter exceeds what WebAssembly can address. */
 export class OutOfMemoryError extends TamisError {}
-/** The bytes are not a valid `.tamis` file. */
+/** The bytes are not a valid `.tamis` file, or not a filter of the format. */
 export class CorruptError extends TamisError {}
 
 const CLASSES = {

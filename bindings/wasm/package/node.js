@@ -8,7 +8,7 @@ globalThis.crypto ??= webcrypto;
 initSync({ module: readFileSync(new URL("./core_bg.wasm", import.meta.url)) });
 
 export * from "./errors.js";
-export { Filter, kinds, peek, plan } from "./core.js";
+export { Filter, importFilter, kinds, peek, plan } from "./core.js";
 
 /** Reads a filter from a file or a Blob, and checks every byte. */
 export async function open(source) {

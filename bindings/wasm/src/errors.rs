@@ -7,7 +7,7 @@ use wasm_bindgen::prelude::*;
 extern "C" {
     /// Returns an error of the class with this name.
     #[wasm_bindgen(js_name = makeError)]
-    fn make_error(class: &str, message: &str, inserted: Option<f64>) -> JsValue;
+    pub(crate) fn make_error(class: &str, message: &str, inserted: Option<f64>) -> JsValue;
 }
 
 /// Returns an error of the library as one of JavaScript.

@@ -16,6 +16,12 @@ pub struct Filter {
     keyed: Keyed<AnyFilter>,
 }
 
+impl From<Keyed<AnyFilter>> for Filter {
+    fn from(keyed: Keyed<AnyFilter>) -> Self {
+        Self { keyed }
+    }
+}
+
 impl Filter {
     pub(crate) fn keyed(&self) -> &Keyed<AnyFilter> {
         &self.keyed
@@ -210,8 +216,8 @@ impl Filter {
         object(&properties)
     }
 
-    /// The hash function.
-    #[wasm_bindgen(getter, unchecked_return_type = "\"fast\" | \"secure\"")]
+    /// The hash function: one of tamis, such as `fast`, or that of another program.
+    #[wasm_bindgen(getter)]
     pub fn hash(&self) -> String {
         self.keyed.hasher().id().name().into()
     }

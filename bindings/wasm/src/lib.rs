@@ -5,12 +5,14 @@
 
 mod errors;
 mod filter;
+mod foreign;
 mod inspect;
 mod keys;
 mod options;
 mod plan;
 
 pub use filter::Filter;
+pub use foreign::import_filter;
 pub use plan::{kinds, peek, plan};
 
 use js_sys::{Array, Object, Reflect};

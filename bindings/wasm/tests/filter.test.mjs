@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import test from "node:test";
 import * as tamis from "tamis";
-import { Filter, kinds, peek, plan } from "tamis";
+import { Filter, importFilter, kinds, peek, plan } from "tamis";
 
 const TESTDATA = new URL(`${process.env.TAMIS_TESTDATA}/`, "file:");
 const SEED = 0x0123456789abcdef_fedcba9876543210n;
@@ -77,6 +77,63 @@ test("every language answers alike", () => {
         const members = keys.filter((_, i) => i % 2 === 0);
         check(values ? Filter.buildMap(entry.kind, members, members.map((_, i) => 2 * i), options) : Filter.build(entry.kind, members, options));
     }
+});
+
+/** The keys of the files of other programs: texts, integers, and the 128-bit hashes of rbloom's as 16 bytes. */
+const foreignText = (i) => `key-${i}`;
+const foreignNumber = (i) => BigInt(i) * BigInt(i) - 1000n;
+const foreignHash = (i) => {
+    const hash = BigInt.asUintN(128, BigInt(i) * 0x9e3779b97f4a7c15f39cc0605cedc835n + 12345n);
+    const words = new BigUint64Array([BigInt.asUintN(64, hash), hash >> 64n]);
+    return new Uint8Array(words.buffer);
+};
+const FOREIGN = [
+    ["spark-v1.bin", "spark_v1", foreignText, foreignNumber],
+    ["spark-v2.bin", "spark_v2", foreignText, foreignNumber],
+    ["guava-int64.bin", "guava", foreignNumber],
+    ["guava-utf8.bin", "guava", foreignText],
+    ["fuse8-text.bin", "fuse8", foreignText],
+    ["fuse8-uint64.bin", "fuse8", foreignNumber],
+    ["fuse16-text.bin", "fuse16", foreignText],
+    ["fuse16-uint64.bin", "fuse16", foreignNumber],
+    ["rbloom.bin", "rbloom", foreignHash],
+    ["dcso.bin", "dcso", foreignText],
+    ["datasketches.bin", "datasketches", foreignText, foreignNumber],
+    ["redisbloom.bin", "redisbloom", foreignText],
+    ["redisbloom-chain.bin", "redisbloom", foreignText],
+    ["bloomfilter-bytes.bin", "bloomfilter", foreignText],
+];
+
+test("files of other programs are read, answered and written back", () => {
+    for (const [file, format, ...makes] of FOREIGN) {
+        const bytes = readFileSync(new URL(`foreign/${file}`, TESTDATA));
+        const filter = importFilter(bytes, format === "rbloom" ? { format } : undefined);
+        for (const make of makes) {
+            assert.equal(sum(filter.containsBatch(numbers(400).map(make))), 400, file);
+            assert.ok(sum(filter.containsBatch(numbers(30_000, 1000).map(make))) < 900, file);
+        }
+        assert.deepEqual(Buffer.from(filter.exportTo(format)), bytes, file);
+        assert.deepEqual(Buffer.from(Filter.fromBytes(filter.toBytes()).exportTo(format)), bytes, file);
+        const other = format === "guava" ? "dcso" : "guava";
+        assert.throws(() => filter.exportTo(other), tamis.MismatchError, file);
+        assert.throws(() => importFilter(bytes, { format: other }), tamis.CorruptError, file);
+        // Any 8 bytes and more are a filter of rbloom.
+        if (format !== "rbloom") {
+            assert.throws(() => importFilter(bytes.subarray(0, 40), { format }), tamis.CorruptError, file);
+        }
+    }
+    // Parquet's blocks, without the header that a bare filter has.
+    const blocks = readFileSync(new URL("foreign/parquet-sbbf.bin", TESTDATA)).subarray(0, 2048);
+    const header = Buffer.from("1580201c1c00001c1c00001c1c000000", "hex");
+    const parquet = importFilter(Buffer.concat([header, blocks]));
+    assert.equal(parquet.hash, "parquet_xxh64");
+    assert.equal(sum(parquet.containsBatch(numbers(500).map(foreignNumber))), 500);
+    assert.deepEqual(Buffer.from(parquet.exportTo("parquet")), Buffer.concat([header, blocks]));
+    assert.throws(() => importFilter(new Uint8Array(5)), /not recognised.*spark_v1/);
+    assert.throws(() => importFilter(new Uint8Array(5), { format: "java" }), tamis.InvalidInputError);
+    assert.throws(() => importFilter(new Uint8Array(5), { format: 7 }), tamis.InvalidInputError);
+    assert.throws(() => importFilter(new Uint8Array(5), { from: "guava" }), tamis.InvalidInputError);
+    assert.throws(() => Filter.build("bloom", ["a"]).exportTo("guava"), tamis.MismatchError);
 });
 
 test("broken files are errors", () => {

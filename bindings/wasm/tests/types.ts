@@ -1,5 +1,5 @@
 // Compiled by tsc and never run: the declarations accept what the documentation shows.
-import { Filter, FullError, kinds, open, peek, plan, type Advice, type Keys, type Options } from "tamis";
+import { Filter, FullError, importFilter, kinds, open, peek, plan, type Advice, type Keys, type Options } from "tamis";
 
 const options: Options = { capacity: 10, fpr: 0.01, settings: { k: 3 }, hash: "secure", seed: 1n };
 const filter = new Filter("bloom", options);
@@ -14,6 +14,7 @@ const names: string[] = kinds().map((kind) => kind.name);
 const opened: Promise<Filter> = open("words.tamis");
 const { kind }: { kind: string } = peek(filter.toBytes());
 const { bitsPerKey } = filter.figures;
+const exported: Uint8Array = importFilter(new Uint8Array(20), { format: "guava" }).exportTo("guava");
 try {
     Filter.build("ribbon", { lines: new Uint8Array(3) }, { fpr: 0.1 });
 } catch (error) {
@@ -25,4 +26,6 @@ filter.contains({});
 new Filter("bloom", { frp: 0.1 });
 // @ts-expect-error there is no such capability
 plan({ keys: 10, needs: ["fly"] });
-console.log(found, counts, value, best, names, opened, kind, bitsPerKey);
+// @ts-expect-error there is no such format
+importFilter(new Uint8Array(20), { format: "java" });
+console.log(exported, found, counts, value, best, names, opened, kind, bitsPerKey);

@@ -302,33 +302,37 @@ impl Layer<'_> {
     #[inline(always)]
     fn all_set(self, walk: Walk, key: KeyHash) -> bool {
         let (mut places, bits) = (walk.places(key), ScaledBits::new(self.words, self.bits));
-        let mut next = || bits.get(places.next(self.reciprocal));
-        if next() & 1 == 0 {
+        // No closure: it would be called, and look at the walk for each place.
+        if bits.get(places.next(self.reciprocal)) & 1 == 0 {
             return false;
         }
         for _ in 0..(self.probes - 1) / 2 {
-            if next() & next() & 1 == 0 {
+            let first = bits.get(places.next(self.reciprocal));
+            if first & bits.get(places.next(self.reciprocal)) & 1 == 0 {
                 return false;
             }
         }
-        !self.probes.is_multiple_of(2) || next() & 1 == 1
+        !self.probes.is_multiple_of(2) || bits.get(places.next(self.reciprocal)) & 1 == 1
+    }
+
+    /// Returns the next place, and prefetches it.
+    #[inline(always)]
+    fn prefetch_next(self, places: &mut Places) -> u64 {
+        let place = scale(places.next(self.reciprocal), self.bits);
+        prefetch(self.words, (place / 64) as usize);
+        place
     }
 
     /// Looks up many keys in rounds: each round tests one bit of every remaining key and prefetches the
     /// next. A key whose bit is clear leaves the batch.
     #[inline(always)]
     fn contains_in_rounds(self, walk: Walk, keys: &[KeyHash], out: &mut [bool]) {
-        let next = |places: &mut Places| {
-            let place = scale(places.next(self.reciprocal), self.bits);
-            prefetch(self.words, (place / 64) as usize);
-            place
-        };
         for (keys, out) in keys.chunks(LANES).zip(out.chunks_mut(LANES)) {
             let unused = walk.places(KeyHash { hi: 0, lo: 0 });
             let mut lanes = [(0u64, 0usize, unused); LANES];
             for (index, (key, lane)) in keys.iter().zip(&mut lanes).enumerate() {
                 let mut places = walk.places(*key);
-                *lane = (next(&mut places), index, places);
+                *lane = (self.prefetch_next(&mut places), index, places);
                 out[index] = false;
             }
             let mut left = keys.len();
@@ -337,7 +341,7 @@ impl Layer<'_> {
                 for lane in 0..left {
                     let (place, index, mut places) = lanes[lane];
                     if set::get(self.words, place) {
-                        lanes[kept] = (next(&mut places), index, places);
+                        lanes[kept] = (self.prefetch_next(&mut places), index, places);
                         kept += 1;
                     }
                 }

@@ -190,7 +190,7 @@ pub(super) struct Places {
 
 impl Places {
     /// Returns a hash that [`scale`](tamis_bits::range::scale) maps to the next place among the bits.
-    #[inline(always)]
+    #[cfg_attr(not(target_family = "wasm"), inline(always))]
     pub(super) fn next(&mut self, bits: Reciprocal) -> u64 {
         let place = match self.walk {
             Walk::SparkV1 | Walk::Guava32 => {
