@@ -2,7 +2,8 @@
 //! McCauley, Singh): what it claims, measured.
 //!
 //! `cargo run --release -p tamis-lab --bin adaptive`; with `-- --long` larger sizes, and a thousand
-//! million members asked for; with `-- soak 1e9` only that; with `-- scores` only that attack.
+//! million members asked for; with `-- soak 1e9` only that; with `-- scores` or
+//! `-- forgetting` only that attack.
 
 mod attacks;
 mod guarded;
@@ -39,9 +40,10 @@ fn main() -> Result<()> {
     let long = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => false,
         ["--long"] => true,
+        ["forgetting"] => return attacks::forgetting(&mut claims),
         ["scores"] => return scores::scores(&mut claims),
         ["soak", lookups] => return attacks::soak(lookups.parse::<f64>()? as u64, &mut claims),
-        _ => bail!("adaptive [--long | scores | soak LOOKUPS]"),
+        _ => bail!("adaptive [--long | forgetting | scores | soak LOOKUPS]"),
     };
     fresh(if long { 2_000_000 } else { 200_000 }, &mut claims)?;
     equal(if long { 2_000_000 } else { 200_000 })?;
@@ -50,6 +52,7 @@ fn main() -> Result<()> {
     levels(&mut claims)?;
     attacks::replay(&mut claims)?;
     attacks::mix(&mut claims)?;
+    attacks::forgetting(&mut claims)?;
     attacks::shares(&mut claims)?;
     attacks::churn(&mut claims)?;
     attacks::streams()?;

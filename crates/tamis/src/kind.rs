@@ -14,7 +14,7 @@ pub enum Copies {
     Free,
     /// A copy takes as much capacity as a new key. Any number of copies fits within the capacity.
     Kept,
-    /// A copy takes a slot, and only a few slots can hold a key: 8 to 12 copies in `cuckoo`, 6 in
+    /// A copy takes a slot, and only a few slots can hold a key: 8 to 12 copies in `cuckoo` and `adaptive_cuckoo`, 6 in
     /// `morton`, 1000 in `quotient` and `adaptive_quotient`, a block in `removable_tinyset`. One more
     /// is [`Full`](crate::Full), whatever the capacity.
     Bounded,
@@ -99,6 +99,7 @@ impl Kind {
             | Self::Morton
             | Self::Quotient
             | Self::AdaptiveQuotient
+            | Self::AdaptiveCuckoo
             | Self::RemovableTinySet => Copies::Bounded,
             Self::CountingBloom
             | Self::CountingQuotient
@@ -120,6 +121,13 @@ impl Kind {
     /// Returns whether it exists to hold filters of other programs. The planner does not recommend it.
     pub fn is_foreign(self) -> bool {
         matches!(self, Self::ForeignBloom | Self::ForeignFuse)
+    }
+
+    /// Returns whether the stated rate holds for every query of any sequence, each false positive being
+    /// repaired: what the broom paper calls adaptive. The planner prefers such kinds where repairs are
+    /// needed. It is true of every kind that [adapts](Capability::Adapt) except `adaptive_cuckoo`.
+    pub fn sustains_rate(self) -> bool {
+        self.can(Capability::Adapt) && self != Self::AdaptiveCuckoo
     }
 
     /// Returns whether building searches for a solution, which takes minutes from 10^5 keys on.

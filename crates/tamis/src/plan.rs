@@ -50,7 +50,8 @@ pub enum Merit {
 /// much less memory. One random cache line per query counts as an eighth of the size, about what it
 /// costs in a cache that other data needs too. If keys are inserted, removed or counted, kinds that hold
 /// only a few copies of a key ([`Copies::Bounded`]) come last: [`recommend_distinct`] ranks them with
-/// the others.
+/// the others. Kinds that adapt without sustaining their rate ([`Kind::sustains_rate`]) come last too, if
+/// `needs` has [`Capability::Adapt`].
 ///
 /// # Errors
 /// If no kind meets the goal, the error of the last one that was tried.
@@ -110,6 +111,8 @@ fn rank(
             refusal.unwrap_or(Error::Infeasible { why: "no kind has all these capabilities" })
         );
     }
+    let forgets = |kind: Kind| needs.contains(&Capability::Adapt) && !kind.sustains_rate();
+    let unfit = |kind| unfit(kind) || forgets(kind);
     advice.sort_by(|a, b| {
         let fit = unfit(a.kind).cmp(&unfit(b.kind));
         let scores = score(goal, &a.figures).total_cmp(&score(goal, &b.figures));

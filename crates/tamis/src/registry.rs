@@ -43,6 +43,7 @@ macro_rules! registry {
             27 foreign_bloom ForeignBloom { Insert Merge SetOps } "Bloom 1970; Spark, Guava and others";
             28 foreign_fuse ForeignFuse { Static } "Graf, Lemire 2022; FastFilter";
             29 grafite Grafite { Static Range } "Costa, Ferragina, Vinciguerra 2024";
+            31 adaptive_cuckoo AdaptiveCuckoo { Insert Remove Adapt } "Mitzenmacher, Pontarelli, Reviriego 2018";
         }
     };
 }

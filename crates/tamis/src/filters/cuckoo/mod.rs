@@ -41,6 +41,7 @@
 //! the time by a fifth. What did not help: trying single moves before the search (2 % of the build
 //! time), and prefetching 8 or 12 keys ahead instead of 16.
 
+mod class;
 mod inspect;
 mod sorted;
 mod table;
@@ -50,6 +51,8 @@ use core::ops::RangeInclusive;
 use tamis_bits::{Words, packed};
 use tamis_format::{Name, Reader, Writer};
 
+
+pub(super) use self::class::Class;
 pub(super) use self::table::spread;
 use self::table::{Place, Table};
 use super::common::build_by_inserting;
@@ -66,11 +69,11 @@ use crate::traits::{Build, Count, Filter, Insert, Persist, Remove};
 
 const TABLE: Name = Name::new("table");
 const STASH: Name = Name::new("stash");
-const SLOTS: u64 = 4;
+pub(super) const SLOTS: u64 = 4;
 /// Number of stash entries, of two words each: one cache line.
 const STASH_ENTRIES: usize = 4;
 const STASH_WORDS: usize = STASH_ENTRIES * 2;
-const MAX_BUCKETS: u64 = 1 << 49;
+pub(super) const MAX_BUCKETS: u64 = 1 << 49;
 /// Number of keys between the prefetch of a key and its processing.
 const AHEAD: usize = 16;
 /// Load per bucket from which on both buckets of some keys are full.
@@ -192,9 +195,9 @@ impl CuckooShape {
 
 /// The largest load factor. Up to 0.98 all keys can be placed (Dietzfelbinger, Weidling 2007), but
 /// the chains get longer towards it.
-const LOAD: f64 = 0.955;
+pub(super) const LOAD: f64 = 0.955;
 /// Extra buckets, because small tables are filled less evenly.
-const SPARE: f64 = 4.0;
+pub(super) const SPARE: f64 = 4.0;
 
 impl Shape for CuckooShape {
     const SETTINGS: &'static [Setting] = &[WIDTH, SORTED];
@@ -424,8 +427,11 @@ impl Cuckoo {
         if self.len == 0 {
             return false;
         }
-        let place = self.table.place::<F>(key);
-        if self.table.remove::<F>(&place) {
+        self.remove_place::<F>(&self.table.place::<F>(key))
+    }
+
+    fn remove_place<const F: u32>(&mut self, place: &Place) -> bool {
+        if self.table.remove::<F>(place) {
             if self.stashed > 0 {
                 self.refill_table::<F>();
             }

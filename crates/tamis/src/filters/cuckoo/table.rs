@@ -18,6 +18,8 @@ pub(super) struct Table {
     width: u32,
     /// Whether buckets are semi-sorted: then every `F` is 0.
     sorted: bool,
+    /// The bits of a fingerprint that select its other bucket: all, except in `adaptive_cuckoo`.
+    pub(super) spreading: u64,
     words: Words,
 }
 
@@ -45,7 +47,8 @@ impl Table {
     }
 
     pub(super) fn from_words(shape: &CuckooShape, words: Words) -> Self {
-        Self { buckets: shape.buckets, width: shape.width, sorted: shape.sorted, words }
+        let CuckooShape { buckets, width, sorted, .. } = *shape;
+        Self { buckets, width, sorted, spreading: u64::MAX, words }
     }
 
     pub(super) fn words(&self) -> &Words {
@@ -79,7 +82,7 @@ impl Table {
     #[inline(always)]
     pub(super) fn place_at(&self, left: u64, fp: u64) -> Place {
         let half = self.buckets / 2;
-        let sum = left + range::scale(spread(fp), half);
+        let sum = left + range::scale(spread(fp & self.spreading), half);
         Place { fingerprint: fp, buckets: [left, if sum < half { sum + half } else { sum }] }
     }
 
@@ -87,7 +90,7 @@ impl Table {
     #[inline(always)]
     pub(super) fn other(&self, bucket: u64, fp: u64) -> u64 {
         let half = self.buckets / 2;
-        let by = range::scale(spread(fp), half);
+        let by = range::scale(spread(fp & self.spreading), half);
         if bucket < half {
             let on = bucket + by;
             return if on < half { on + half } else { on };
@@ -116,7 +119,7 @@ impl Table {
 
     /// Returns the fingerprints of a bucket.
     #[inline(always)]
-    fn fingerprints<const F: u32>(&self, bucket: u64) -> [u64; SLOTS as usize] {
+    pub(super) fn fingerprints<const F: u32>(&self, bucket: u64) -> [u64; SLOTS as usize] {
         let width = self.width::<F>();
         if self.is_wide::<F>() {
             return self.wide_fingerprints(bucket);
@@ -150,7 +153,7 @@ impl Table {
     }
 
     #[inline(always)]
-    fn set<const F: u32>(&mut self, bucket: u64, slot: u64, fp: u64) {
+    pub(super) fn set<const F: u32>(&mut self, bucket: u64, slot: u64, fp: u64) {
         if self.is_wide::<F>() {
             return self.set_wide(bucket, slot, fp);
         }
