@@ -35,8 +35,19 @@ pub(crate) fn build() -> Result<(PathBuf, PathBuf)> {
     run(Command::new("rustup").args(["target", "add", TARGET]))?;
     let target = folder();
     let target_text = target.to_str().context("the target folder has a name that is not UTF-8")?;
-    let compile = ["build", "--release", "--locked", "--manifest-path", MANIFEST];
-    cargo(compile.into_iter().chain(["--target", TARGET, "--target-dir", target_text]))?;
+    // Messages of panics name source files: without the folders of this machine.
+    let root = std::env::current_dir()?;
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(std::env::home_dir()?.join(".cargo")));
+    let flags: Vec<String> = [Some(root), home]
+        .into_iter()
+        .flatten()
+        .map(|folder| format!("--remap-path-prefix={}=", folder.display()))
+        .collect();
+    run(Command::new("cargo")
+        .args(["build", "--release", "--locked", "--manifest-path", MANIFEST])
+        .args(["--target", TARGET, "--target-dir", target_text])
+        .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f")))?;
     let package = target.join("package");
     recreate(&package)?;
     let input = target.join(TARGET).join("release/tamis_wasm.wasm");
