@@ -51,7 +51,6 @@ use core::ops::RangeInclusive;
 use tamis_bits::{Words, packed};
 use tamis_format::{Name, Reader, Writer};
 
-
 pub(super) use self::class::Class;
 pub(super) use self::table::spread;
 use self::table::{Place, Table};

@@ -125,7 +125,8 @@ fn step(len: u64) -> u64 {
 
 /// Calls `each` with the allocation of `list`, if it has one.
 fn each_allocation_of<T>(list: &Vec<T>, each: &mut dyn FnMut(NonNull<u8>, Layout)) {
-    let (start, layout) = (NonNull::new(list.as_ptr().cast_mut()), Layout::array::<T>(list.capacity()));
+    let (start, layout) =
+        (NonNull::new(list.as_ptr().cast_mut()), Layout::array::<T>(list.capacity()));
     if let (1.., Some(start), Ok(layout)) = (list.capacity(), start, layout) {
         each(start.cast(), layout);
     }
