@@ -57,7 +57,7 @@ fn members_beyond_the_capacity_survive_a_file() {
         let within = |range: &std::ops::RangeInclusive<u64>| -> Vec<KeyHash> {
             all.iter().copied().filter(|key| range.contains(&key.hi)).collect()
         };
-        for stranger in hashes(1000..2000) {
+        for stranger in hashes(1000..11_000) {
             let any = filter.filter_mut();
             let range = any.suspects(stranger).expect("it adapts");
             any.adapt(stranger, &within(&range)).expect("it adapts");

@@ -190,8 +190,11 @@ fn an_interrupt_saves_what_was_printed_and_reports() {
         let mut got = [0; 4];
         child.stdout.as_mut().unwrap().read_exact(&mut got).unwrap();
         assert!(!sandbox.path("seen").exists());
+        // `wait` closes the pipe that the child still has, and its end could come before the signal.
+        let pipe = child.stdin.take();
         signal(&child, name);
         assert_eq!(child.wait().unwrap().code(), Some(128 + number));
+        drop(pipe);
         let (mut rest, mut said) = (String::new(), String::new());
         child.stdout.take().unwrap().read_to_string(&mut rest).unwrap();
         child.stderr.take().unwrap().read_to_string(&mut said).unwrap();

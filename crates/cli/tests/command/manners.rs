@@ -122,6 +122,7 @@ fn json_has_the_documented_fields() {
         ("keys", &lines(0, 20)),
         ("more", &lines(20, 5)),
         ("values", b"apple\t3\npear\t4\n"),
+        ("colours", b"apple\tred\npear\tgreen\n"),
         ("names", b"apple\n"),
         ("changes", b"apple\t4\n"),
         ("broken", b"no filter"),
@@ -135,6 +136,7 @@ fn json_has_the_documented_fields() {
     sandbox.ok(&format!("build keys --filter bloom --seed {SEED} --keys 50 -q -o bloom"));
     sandbox.ok("build keys --filter quotient --fpr 0.1% -q -o quotient");
     sandbox.ok("build --values values -q -o map");
+    sandbox.ok("build --values colours -q -o texts");
     sandbox.ok("build keys --range-length 10 -q -o ranges");
     let mut seen = std::collections::BTreeSet::new();
     for line in [
@@ -163,6 +165,8 @@ fn json_has_the_documented_fields() {
         "info --json tiny",
         "info --json bloom",
         "info --json map",
+        "info --json texts",
+        "get --json texts names",
         "info --json ranges",
         "info --json x.parquet",
         "verify --json f broken",
