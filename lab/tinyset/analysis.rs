@@ -9,16 +9,8 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// Returns the bits of the record in `slot` of `slots`, and whether it is one of the longer
-    /// ones.
-    pub(crate) fn width(self, slots: usize, slot: usize) -> (u32, bool) {
-        let (size, longer) = ((self.array / slots).saturating_sub(1), self.array % slots);
-        let long = slot < longer && size < 57;
-        (size.min(57) as u32 + u32::from(long), long)
-    }
-
     /// Returns the rate of a block with `records` records.
-    fn rate(self, records: usize) -> f64 {
+    pub(crate) fn rate(self, records: usize) -> f64 {
         if records == 0 {
             return 0.0;
         }

@@ -5,7 +5,6 @@
 
 mod analysis;
 mod comparators;
-mod model;
 
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -14,11 +13,10 @@ use std::time::Instant;
 use analysis::{Block, array_for};
 use anyhow::Result;
 use comparators::{
-    Blocked, LIST_ENTRY, LISTED, Probes, bloom_bits, bloom_rate, bloom_rate_with, d_left,
-    vi_counting,
+    Blocked, Capped, LIST_ENTRY, LISTED, Probes, bloom_bits, bloom_rate, bloom_rate_with, d_left,
+    rank_indexed, vi_counting,
 };
 use lab::{Line, STRANGERS, Sheet, hashes, share_of_yes};
-use model::Model;
 use tamis::{
     Bloom, BloomShape, Build, CountingBloom, CountingBloomShape, Cuckoo, Filter, Insert, KeyHash,
     Quotient, RemovableTinySet, RemovableTinySetShape, Remove, Shape, TinySet, TinySetShape,
@@ -34,6 +32,7 @@ fn main() -> Result<()> {
     table_4()?;
     table_5()?;
     table_6()?;
+    overflow()?;
     figure_10()?;
     figure_11()?;
     figure_12()?;
@@ -42,13 +41,42 @@ fn main() -> Result<()> {
     figure_15()
 }
 
-/// Returns the fraction of non-members that a model with `mean` keys per block accepts.
-fn measure(block: Block, mean: f64, strangers: &[KeyHash]) -> f64 {
-    const BLOCKS: usize = 3000;
-    let mut model = Model::new(block, BLOCKS);
+const BLOCKS: u64 = 3000;
+
+/// Returns the measured rate of a filter with blocks of this size and `mean` keys in each.
+fn measure(block: Block, mean: f64, strangers: &[KeyHash]) -> Result<f64> {
+    let (bits, chains) = ((block.array + block.chains) as u64, block.chains as u64);
     let members = hashes(11, 0, (mean * BLOCKS as f64) as u64);
-    members.iter().for_each(|key| model.insert(*key));
-    strangers.iter().filter(|key| model.contains(**key)).count() as f64 / strangers.len() as f64
+    let shape = TinySetShape::new(BLOCKS, bits, members.len() as u64)?.with_chains(chains)?;
+    Ok(share_of_yes(&TinySet::build(shape, &members[..])?, strangers))
+}
+
+/// Returns the filter that the planner makes for `load` keys and `load` chains per block: its bits
+/// per key, the rate that it states, and the measured rate.
+fn by_load<F: Build>(load: u64, rate: f64, strangers: &[KeyHash]) -> Result<(f64, f64, f64)> {
+    let settings = tamis::Settings::new().with("load", load).with("chains", load);
+    let goal = tamis::Goal::KeysFpr { keys: load * BLOCKS, fpr: rate };
+    let shape: F::Shape = tamis::plan::solve(goal, &settings)?;
+    let figures = shape.figures();
+    let filter = F::build(shape, &hashes(11, 0, load * BLOCKS)[..])?;
+    Ok((figures.bits_per_key(), figures.fpr, share_of_yes(&filter, strangers)))
+}
+
+/// Returns the bits per key of rank-indexed hashing, the rate that it is made for and the measured
+/// rate. If keys can be removed, half of them are removed and inserted again before.
+fn rank(rate: f64, counter: u32, strangers: &[KeyHash]) -> Result<(f64, f64)> {
+    let sizes = rank_indexed::Sizes::for_rate(rate, counter);
+    let mut filter = rank_indexed::RankIndexed::new(sizes);
+    let members = hashes(11, 0, filter.capacity());
+    anyhow::ensure!(members.iter().all(|key| filter.insert(*key)), "it ran out of cells");
+    if counter > 0 {
+        let half = &members[..members.len() / 2];
+        anyhow::ensure!(half.iter().all(|key| filter.remove(*key)), "a member was denied");
+        anyhow::ensure!(half.iter().all(|key| filter.insert(*key)), "it ran out of cells");
+    }
+    anyhow::ensure!(members.iter().all(|key| filter.contains(*key)), "a member was denied");
+    let yes = strangers.iter().filter(|key| filter.contains(**key)).count();
+    Ok((sizes.bits(), yes as f64 / strangers.len() as f64))
 }
 
 /// Returns enough non-members to measure a rate within 3 %, up to a limit.
@@ -56,9 +84,10 @@ fn enough(rate: f64) -> Vec<KeyHash> {
     hashes(11, STRANGERS, ((2000.0 / rate) as u64).clamp(1_000_000, 4_000_000))
 }
 
-/// Calculates bits per key for a fixed number of keys per block, whose size follows.
+/// Measures bits per key for a fixed number of keys per block, whose size follows.
 fn table_1() -> Result<()> {
-    let columns = ["rate", "keys a block", "paper", "calculated", "rate measured at that size"];
+    let columns =
+        ["rate", "keys a block", "paper", "ours", "calculated", "rate stated", "measured"];
     let mut sheet = Sheet::new(FOLDER, "table-1", &columns);
     let paper = [
         (16, ["10.1", "15.1", "19.5"]),
@@ -69,15 +98,15 @@ fn table_1() -> Result<()> {
     for (at, rate) in RATES.into_iter().enumerate() {
         let strangers = enough(rate);
         for (keys, paper) in paper {
-            let array = array_for(rate, keys as f64, keys, false);
-            let block = Block { array: array.round() as usize, chains: keys, removable: false };
-            let measured = measure(block, keys as f64, &strangers);
-            let bits = (array + keys as f64) / keys as f64;
-            sheet.row(&[&rate, &keys, &paper[at], &two(bits), &form(measured)]);
+            let (bits, stated, measured) = by_load::<TinySet>(keys, rate, &strangers)?;
+            let array = array_for(rate, keys as f64, keys as usize, false);
+            let calculated = (array + keys as f64) / keys as f64;
+            let cells = [two(bits), two(calculated), form(stated), form(measured)];
+            sheet.row(&[&rate, &keys, &paper[at], &cells[0], &cells[1], &cells[2], &cells[3]]);
         }
         // One block with all keys has a bit for each chain, one for each end, and the record.
-        let single = 2.0 - rate.log2();
-        sheet.row(&[&rate, &"all", &["8.4", "12", "15.3"][at], &two(single), &""]);
+        let single = two(2.0 - rate.log2());
+        sheet.row(&[&rate, &"all", &["8.4", "12", "15.3"][at], &"", &single, &"", &""]);
     }
     sheet.finish("Table 1: bits a key by keys a block, chains = keys", "", "", false, Vec::new())
 }
@@ -146,10 +175,17 @@ fn table_2() -> Result<()> {
         let bloom = fill::<Bloom>(&BloomShape::fit(KEYS, rate)?, &members)?;
         let small = fill::<TinySet>(&tiny(KEYS, rate, 256)?, &members)?;
         let usual = fill::<TinySet>(&tiny(KEYS, rate, 512)?, &members)?;
+        let free = |keys: u64| -> Result<Filling> {
+            let settings = tamis::Settings::new().with("load", keys).with("chains", keys);
+            let goal = tamis::Goal::KeysFpr { keys: KEYS, fpr: rate };
+            fill::<TinySet>(&tamis::plan::solve(goal, &settings)?, &members)
+        };
         for (name, paper, filling) in [
             ("bloom", [(650, 690), (960, 980), (1330, 1290)][at], bloom),
             ("tinyset 256 (paper: 32I)", (280, 50), small),
             ("tinyset 512 (paper: 64I)", [(340, 80), (340, 80), (350, 80)][at], usual),
+            ("tinyset 32I", (280, 50), free(32)?),
+            ("tinyset 64I", [(340, 80), (340, 80), (350, 80)][at], free(64)?),
         ] {
             let add = filling.add.iter().sum::<f64>() / filling.add.len() as f64;
             let cells = [add, filling.single, filling.batch].map(|ns| format!("{ns:.0}"));
@@ -160,17 +196,17 @@ fn table_2() -> Result<()> {
 }
 
 fn table_3() -> Result<()> {
-    let columns = ["rate", "filter", "paper", "calculated", "rate measured at that size"];
+    let columns = ["rate", "filter", "paper", "ours", "rate measured"];
     let mut sheet = Sheet::new(FOLDER, "table-3", &columns);
     const KEYS: u64 = 200_000;
     for (at, rate) in RATES.into_iter().enumerate() {
         let strangers = enough(rate);
-        let array = array_for(rate, 64.0, 64, false);
-        let block = Block { array: array.round() as usize, chains: 64, removable: false };
+        let (bits, _, measured) = by_load::<TinySet>(64, rate, &strangers)?;
         let paper = ["9.1", "12.8", "16.6"][at];
-        let measured = form(measure(block, 64.0, &strangers));
-        sheet.row(&[&rate, &"TinySet 64I", &paper, &two((array + 64.0) / 64.0), &measured]);
-        sheet.row(&[&rate, &"rank-indexed", &["10.6", "14.4", "18.2"][at], &"", &""]);
+        sheet.row(&[&rate, &"TinySet 64I", &paper, &two(bits), &form(measured)]);
+        let (bits, measured) = rank(rate, 0, &strangers)?;
+        let paper = ["10.6", "14.4", "18.2"][at];
+        sheet.row(&[&rate, &"rank-indexed", &paper, &two(bits), &form(measured)]);
         let bits = bloom_bits(rate);
         let k = (bits * std::f64::consts::LN_2).round() as u32;
         let shape = BloomShape::new((bits * KEYS as f64) as u64, k, KEYS)?;
@@ -195,25 +231,19 @@ fn ours<F: Build>(keys: u64, rate: f64, strangers: &[KeyHash]) -> Result<(f64, f
 }
 
 fn table_4() -> Result<()> {
-    let columns =
-        ["rate", "filter", "paper", "calculated", "rate measured", "rate calculated there"];
+    let columns = ["rate", "filter", "paper", "ours", "rate measured", "rate calculated there"];
     let mut sheet = Sheet::new(FOLDER, "table-4", &columns);
     let members = hashes(11, 0, 24 << 13);
     for (at, rate) in RATES.into_iter().enumerate() {
         let strangers = enough(rate);
-        let array = array_for(rate, 64.0, 64, true);
-        let block = Block { array: array.round() as usize, chains: 64, removable: true };
-        let measured = form(measure(block, 64.0, &strangers));
+        let (bits, stated, measured) = by_load::<RemovableTinySet>(64, rate, &strangers)?;
+        let cells = [two(bits), form(measured), form(stated)];
         let paper = ["9.5", "13.2", "16.9"][at];
-        sheet.row(&[
-            &rate,
-            &"TinySet 64I",
-            &paper,
-            &two((array + 65.0) / 64.0),
-            &measured,
-            &form(rate),
-        ]);
-        sheet.row(&[&rate, &"rank-indexed", &["13", "16.8", "20.6"][at], &"", &"", &""]);
+        sheet.row(&[&rate, &"TinySet 64I", &paper, &cells[0], &cells[1], &cells[2]]);
+        let (bits, measured) = rank(rate, 2, &strangers)?;
+        let cells = [two(bits), form(measured), form(rate)];
+        let paper = ["13", "16.8", "20.6"][at];
+        sheet.row(&[&rate, &"rank-indexed", &paper, &cells[0], &cells[1], &cells[2]]);
         // Remainders have whole bits: take the rate nearest to the goal.
         let width = (24.0 / rate).log2().round() as u32;
         let (measured, _) = d_left::measure(width, &members, &strangers);
@@ -266,7 +296,7 @@ fn table_5() -> Result<()> {
     sheet.finish("Table 5: blocks of 64 bytes", "", "", false, Vec::new())
 }
 
-/// Adds a row of tables 5 and 6: a kind of tamis if it has the shape, else the model.
+/// Adds a row of tables 5 and 6.
 fn fixed_block(
     sheet: &mut Sheet,
     bits: u64,
@@ -282,15 +312,12 @@ fn fixed_block(
     let array = bits as usize - chains;
     let plain = Block { array, chains, removable: false };
     let removable = Block { array: array - 1, chains, removable: true };
-    let measured = if chains as u64 * 8 == bits {
-        let members = hashes(11, 0, keys);
-        let plain = TinySet::build(TinySetShape::new(BLOCKS, bits, keys)?, &members[..])?;
-        let shape = RemovableTinySetShape::new(BLOCKS, bits, keys)?;
-        let removable = RemovableTinySet::build(shape, &members[..])?;
-        [share_of_yes(&plain, &strangers), share_of_yes(&removable, &strangers)]
-    } else {
-        [measure(plain, mean, &strangers), measure(removable, mean, &strangers)]
-    };
+    let members = hashes(11, 0, keys);
+    let shape = TinySetShape::new(BLOCKS, bits, keys)?.with_chains(chains as u64)?;
+    let measured = share_of_yes(&TinySet::build(shape, &members[..])?, &strangers);
+    let shape = RemovableTinySetShape::new(BLOCKS, bits, keys)?.with_chains(chains as u64)?;
+    let filter = RemovableTinySet::build(shape, &members[..])?;
+    let measured = [measured, share_of_yes(&filter, &strangers)];
     sheet.row(&[
         &rate,
         &chains,
@@ -364,6 +391,25 @@ fn table_6() -> Result<()> {
     sheet.finish("Table 6: the others in blocks of 32 bytes", "", "", false, Vec::new())
 }
 
+/// Measures what the overflow list of balanced filters, which sections 2.1 and 5.4 suggest, saves in
+/// TinySet.
+fn overflow() -> Result<()> {
+    let columns =
+        ["rate", "bits a block", "without list", "with list", "cap", "listed", "rate measured"];
+    let mut sheet = Sheet::new(FOLDER, "overflow", &columns);
+    for bits in [256, 512] {
+        for rate in RATES {
+            let without = Capped::for_rate(rate, bits, false);
+            let with = Capped::for_rate(rate, bits, true);
+            let (measured, listed) = with.measure(bits as u64, &enough(rate))?;
+            let cells = [two(without.bits), two(with.bits), format!("{listed:.4}")];
+            let [plain, list, listed] = &cells;
+            sheet.row(&[&rate, &bits, plain, list, &with.cap, listed, &form(measured)]);
+        }
+    }
+    sheet.finish("An overflow list: bits a key, its entries included", "", "", false, Vec::new())
+}
+
 /// Measures rate against bits per key for a fixed number of keys per block.
 fn figure_10() -> Result<()> {
     let columns = ["bits a key", "16I", "32I", "64I", "128I", "64I measured", "bloom"];
@@ -374,7 +420,7 @@ fn figure_10() -> Result<()> {
         let block =
             |keys: usize| Block { array: (bits - 1) * keys, chains: keys, removable: false };
         let mut row: Vec<f64> = sizes.map(|keys| block(keys).mean_rate(keys as f64)).to_vec();
-        row.push(measure(block(64), 64.0, &enough(row[2])));
+        row.push(measure(block(64), 64.0, &enough(row[2]))?);
         row.push(bloom_rate(bits as f64));
         lines.iter_mut().zip(&row).for_each(|(line, rate)| line.push((bits as f64, *rate)));
         let cells: Vec<String> = row.into_iter().map(form).collect();
@@ -444,7 +490,7 @@ fn figure_12() -> Result<()> {
         let block =
             Block { array: (bits * 40.0).round() as usize - 64, chains: 64, removable: false };
         let calculated = block.mean_rate(40.0);
-        let row = [calculated, measure(block, 40.0, &enough(calculated)), bloom_rate(bits)];
+        let row = [calculated, measure(block, 40.0, &enough(calculated))?, bloom_rate(bits)];
         lines.iter_mut().zip(row).for_each(|(line, rate)| line.push((bits, rate)));
         let cells = row.map(form);
         sheet.row(&[&bits, &cells[0], &cells[1], &cells[2], &two(row[2] / calculated)]);

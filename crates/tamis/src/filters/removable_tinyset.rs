@@ -15,6 +15,8 @@
 //! | at 0.01 % | 17.64 | 19.68 | 16.65 |
 //! | cache lines | 1 for members and non-members | 1 | 2 |
 //!
+//! The settings `block`, `chains` and `load` are those of [`TinySet`](super::TinySet).
+//!
 //! Bits that records have lost cannot be restored, so a freed slot keeps its bits until another key
 //! is inserted. Under steady insertions and removals the slots, and with them the rate, increase:
 //! by 16 % more slots when as many keys have been removed as there are, by a third after ten times
@@ -34,7 +36,9 @@
 use tamis_bits::Words;
 
 use super::common::binomial_mean;
-use super::common::tiny_block::{BLOCK, BLOCKS, Code, Grid, Insertion, tiny_kind, with_width};
+use super::common::tiny_block::{
+    BLOCK, BLOCKS, CHAINS, Free, Grid, Insertion, LOAD, Layout, tiny_kind,
+};
 use crate::error::Error;
 use crate::hash::KeyHash;
 #[cfg(not(feature = "std"))]
@@ -43,52 +47,50 @@ use crate::settings::{Setting, Settings};
 use crate::shape::{Figures, Shape};
 use crate::traits::Remove;
 
-/// The size of the table: a number of blocks of 256, 512 or 1024 bits.
+/// The size of the table: a number of blocks of 128 to 2048 bits, and their chains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemovableTinySetShape(Grid);
 
 /// Returns the rate of a block with `slots` slots. Records are independent of each other, each in
-/// the chain of a non-member with probability 1 / `CHAINS`. That chain lies among the longer
+/// the chain of a non-member with probability 1 / `chains`. That chain lies among the longer
 /// records or among the others. The last bit of a longer record carries no information if it is 0,
 /// so for a non-member with a 1 there the record is one bit shorter; a non-member with a 0 matches
 /// only those with a 0.
-fn block_rate<const W: usize>(slots: u64) -> f64 {
+fn block_rate(layout: Free<true>, slots: u64) -> f64 {
     if slots == 0 {
         return 0.0;
     }
-    if slots > Code::<W, true>::SLOTS as u64 {
+    if slots > layout.most_slots() as u64 {
         return 1.0; // more than fit
     }
     let slots = slots as usize;
-    let width = |slot| Code::<W, true>::width(slots, slot);
+    let width = |slot| layout.width(slots, slot);
     let short = width(slots - 1);
     let longer = (0..slots).take_while(|slot| width(*slot) > short).count();
-    let yes = (-f64::from(short)).exp2() / Code::<W, true>::CHAINS as f64;
+    let yes = (-f64::from(short)).exp2() / layout.chains as f64;
     let any = |yes: f64| -(slots as f64 * (-yes).ln_1p()).exp_m1();
     let half = longer as f64 / slots as f64 / 2.0;
     half * any(yes / 2.0) + (1.0 - half) * any(yes)
 }
 
 fn rate(grid: &Grid, keys: u64) -> f64 {
-    with_width!(grid.width, mean_rate::<W>(grid.blocks, keys))
-}
-
-fn mean_rate<const W: usize>(blocks: u64, keys: u64) -> f64 {
-    if keys / blocks > 2 * Code::<W, true>::SLOTS as u64 {
+    let layout = grid.layout::<true>();
+    if keys / grid.blocks > 2 * layout.most_slots() as u64 {
         return 1.0;
     }
-    binomial_mean(blocks, keys, block_rate::<W>)
+    binomial_mean(grid.blocks, keys, |slots| block_rate(layout, slots))
 }
 
 impl Shape for RemovableTinySetShape {
-    const SETTINGS: &'static [Setting] = &[BLOCK];
+    const SETTINGS: &'static [Setting] = &[BLOCK, CHAINS, LOAD];
 
     fn fit_with(keys: u64, fpr: f64, settings: &Settings) -> Result<Self, Error> {
-        Grid::fit(keys, fpr, settings, |grid| rate(grid, keys)).map(Self)
+        let rate = |grid: &Grid| rate(grid, keys);
+        Grid::fit(keys, fpr, settings, rate, rate).map(Self)
     }
 
     fn parameters(&self) -> crate::settings::Parameters {
-        [("blocks", self.0.blocks.into()), ("block", (64 * self.0.width as u64).into())].into()
+        self.0.parameters()
     }
 
     fn figures(&self) -> Figures {

@@ -15,6 +15,13 @@
 //! | at 0.01 % | 17.22 | 19.11 | 16.27 |
 //! | cache lines | 1 for members and non-members | 1 | 2 |
 //!
+//! The paper's three parameters are settings. `block` is the size of a block, 128 to 2048 bits.
+//! `chains` is L, from 1/64 to 1/3 of the bits, by default 1/8. `load` is the keys per block, λL in
+//! the paper; it fixes the number of blocks, and the blocks get the size that the rate needs: with
+//! `load=64,chains=64` they are the TinySet 64I of the paper. Blocks of 256, 512 and 1024 bits with a
+//! chain for every 8 bits have code of their own. Blocks of other shapes lie across cache lines and
+//! are copied before they are read, which makes their operations slower.
+//!
 //! TinySet is the smallest filter of this library that supports single insertions, for rates
 //! between 3 % and 0.1 %, with one memory access. An insertion rewrites its block, which takes some
 //! tens of nanoseconds.
@@ -28,146 +35,34 @@
 //! [`RemovableTinySet`](super::RemovableTinySet).
 //!
 //! Einziger, Friedman, *TinySet: An Access Efficient Self Adjusting Bloom Filter Construction*,
-//! 2015. Differences: formula 4.3 of the paper has its second sum over the wrong range, and no term
+//! 2015. The overflow of section 4.4, a block with more keys than bits, cannot happen: see above. The
+//! overflow list of balanced filters, which the paper suggests to combine with TinySet, is not
+//! included: it would save nothing at 1 % and 0.9 % at 0.01 % in blocks of 512 bits.
+//!
+//! Differences: formula 4.3 of the paper has its second sum over the wrong range, and no term
 //! for keys that are not stored; this implementation uses the recurrence at `Curve::new`. Block,
 //! chain and record use separate bits of the hash. `mod` in section 3.4 of the paper is the block
 //! modulo the keys, not the reverse.
 
+mod curve;
 mod inspect;
 
-use alloc::vec;
-use alloc::vec::Vec;
+use tamis_bits::Words;
 
-use tamis_bits::packed::mask;
-use tamis_bits::{LazyLock, Words};
-
+use self::curve::Curve;
 use super::common::binomial_mean;
-use super::common::tiny_block::{BLOCK, BLOCKS, Code, Grid, Insertion, tiny_kind};
+use super::common::tiny_block::{BLOCK, BLOCKS, CHAINS, Grid, Insertion, LOAD, tiny_kind};
 use crate::error::Error;
 use crate::settings::{Setting, Settings};
 use crate::shape::{Figures, Shape};
 
-/// The size of the table: a number of blocks of 256, 512 or 1024 bits.
+/// The size of the table: a number of blocks of 128 to 2048 bits, and their chains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TinySetShape(Grid);
 
-/// The rate and the slots of a block as distinct keys arrive.
-struct Curve {
-    /// The rate after each number of keys.
-    rate: Vec<f64>,
-    /// The number of slots after each number of keys.
-    slots: Vec<f64>,
-}
-
-impl Curve {
-    /// Returns the rates of blocks with 0, 1, 2 … slots.
-    ///
-    /// The records of a chain are distinct when they are inserted, and coincide only as they get
-    /// shorter. Let `d` be the number of distinct records of a chain, a random subset of the `2^w`
-    /// possible ones. A key that arrives is one of them with probability `d / 2^w`, and is not
-    /// stored; otherwise `d` rises by one. When the records lose a bit, pairs of neighbours
-    /// coincide: the distribution of the remaining number comes from adding the `d` records one by
-    /// one. Chains are treated separately, at 256 positions from the block's first slot to its
-    /// last, since the first slots lose their bits later. All terms are positive, so there is no
-    /// cancellation.
-    fn rates<const W: usize>() -> Vec<f64> {
-        const PLACES: usize = 256;
-        // A chain has 2 records on average when they are 3 bits long, so 16 is far in the tail.
-        const MOST: usize = 16;
-        let chains = Code::<W, false>::CHAINS as f64;
-        let width =
-            |slots: usize, place: usize| Code::<W, false>::width(slots, place * slots / PLACES);
-        let mut distinct = vec![[0.0; MOST + 1]; PLACES];
-        distinct.iter_mut().for_each(|chain| chain[0] = 1.0);
-        let mut rates = vec![0.0];
-        for slots in 0..Code::<W, false>::SLOTS {
-            let free = 1.0 - rates[slots];
-            if free < 1e-9 {
-                break;
-            }
-            let mut rate = 0.0;
-            for (place, chain) in distinct.iter_mut().enumerate() {
-                let had = if slots == 0 { 57 } else { width(slots, place) };
-                let has = width(slots + 1, place);
-                let records = mask(had) as f64 + 1.0;
-                for d in (1..=MOST).rev() {
-                    let gain = |d: usize| (1.0 - d as f64 / records) / (chains * free);
-                    let stay = if d < MOST { 1.0 - gain(d) } else { 1.0 };
-                    chain[d] = chain[d] * stay + chain[d - 1] * gain(d - 1);
-                }
-                chain[0] *= 1.0 - 1.0 / (chains * free);
-                // Beyond 24 bits, coincidences are below the precision of the result.
-                for width in (has + 1..=had.min(24)).rev() {
-                    *chain = halved(chain, mask(width) as f64 + 1.0);
-                }
-                let mean: f64 = chain.iter().enumerate().map(|(d, p)| d as f64 * p).sum();
-                rate += mean / (mask(has) as f64 + 1.0) / PLACES as f64;
-            }
-            rates.push(rate.min(1.0));
-        }
-        rates
-    }
-
-    /// Computes the curve. A block stores only the keys that do not match already.
-    fn new<const W: usize>() -> Self {
-        let rates = Self::rates::<W>();
-        let (mut rate, mut slots) = (vec![0.0], vec![0.0]);
-        let mut chance = vec![0.0; rates.len()];
-        chance[0] = 1.0;
-        // Probabilities outside this range are negligible.
-        let (mut low, mut high) = (0, 0);
-        while rate[rate.len() - 1] < 1.0 - 1e-6 && rate.len() < 1000 * W {
-            high = (high + 1).min(rates.len() - 1);
-            for x in (low..=high).rev() {
-                let stay = if x + 1 < rates.len() { rates[x] } else { 1.0 };
-                let come = if x > low { chance[x - 1] * (1.0 - rates[x - 1]) } else { 0.0 };
-                chance[x] = chance[x] * stay + come;
-            }
-            while chance[low] < 1e-20 {
-                chance[low] = 0.0;
-                low += 1;
-            }
-            let mean = |of: &dyn Fn(usize) -> f64| (low..=high).map(|x| chance[x] * of(x)).sum();
-            rate.push(f64::min(mean(&|x| rates[x]), 1.0));
-            slots.push(mean(&|x| x as f64));
-        }
-        Self { rate, slots }
-    }
-
-    fn of(width: usize) -> &'static Self {
-        static CURVES: [LazyLock<Curve>; 3] = [
-            LazyLock::new(Curve::new::<4>),
-            LazyLock::new(Curve::new::<8>),
-            LazyLock::new(Curve::new::<16>),
-        ];
-        &CURVES[match width {
-            4 => 0,
-            8 => 1,
-            _ => 2,
-        }]
-    }
-}
-
-/// Returns the distribution of the number of distinct records, out of `records`, after they lose a
-/// bit: each record is a neighbour of an earlier one, or not.
-fn halved<const N: usize>(distinct: &[f64; N], records: f64) -> [f64; N] {
-    let (mut left, mut pairs) = ([0.0; N], [0.0; N]);
-    pairs[0] = 1.0;
-    for (d, chance) in distinct.iter().enumerate() {
-        for (left, pairs) in left.iter_mut().zip(&pairs) {
-            *left += chance * pairs;
-        }
-        let taken = d as f64;
-        if taken >= records {
-            break;
-        }
-        for k in (1..N).rev() {
-            let meets = |k: usize| (2.0 * k as f64 - taken).max(0.0) / (records - taken);
-            pairs[k] = pairs[k] * meets(k) + pairs[k - 1] * (1.0 - meets(k - 1));
-        }
-        pairs[0] = 0.0;
-    }
-    left
+/// Returns the rate after `keys` keys.
+fn rate(grid: &Grid, keys: u64) -> f64 {
+    grid.mean(keys, &Curve::until(grid.layout(), keys.div_ceil(grid.blocks)).rate)
 }
 
 impl Grid {
@@ -181,22 +76,26 @@ impl Grid {
 }
 
 impl Shape for TinySetShape {
-    const SETTINGS: &'static [Setting] = &[BLOCK];
+    const SETTINGS: &'static [Setting] = &[BLOCK, CHAINS, LOAD];
 
     fn fit_with(keys: u64, fpr: f64, settings: &Settings) -> Result<Self, Error> {
-        let rate = |grid: &Grid| grid.mean(keys, &Curve::of(grid.width).rate);
-        Grid::fit(keys, fpr, settings, rate).map(Self)
+        // The rate if every key were stored, which is hardly higher.
+        let bound = |grid: &Grid| {
+            let layout = grid.layout();
+            binomial_mean(grid.blocks, keys, |n| curve::rate_of_all(layout, n as usize))
+        };
+        Grid::fit(keys, fpr, settings, bound, |grid| rate(grid, keys)).map(Self)
     }
 
     fn parameters(&self) -> crate::settings::Parameters {
-        [("blocks", self.0.blocks.into()), ("block", (64 * self.0.width as u64).into())].into()
+        self.0.parameters()
     }
 
     fn figures(&self) -> Figures {
         let Self(grid) = self;
         Figures {
             keys: grid.keys,
-            fpr: grid.mean(grid.keys, &Curve::of(grid.width).rate),
+            fpr: rate(grid, grid.keys),
             bytes: grid.bytes(),
             query_cost: grid.query_cost(),
         }
@@ -209,7 +108,7 @@ impl Shape for TinySetShape {
     /// Returns the rate with `keys` stored keys, which are slightly fewer than have arrived.
     fn fpr_at(&self, keys: u64) -> f64 {
         let Self(grid) = self;
-        let curve = Curve::of(grid.width);
+        let curve = Curve::of(grid.layout());
         let stored = |arrived| grid.mean(arrived, &curve.slots) * grid.blocks as f64;
         let (mut low, mut high) = (keys, grid.blocks * curve.slots.len() as u64);
         if stored(high) <= keys as f64 {
@@ -254,7 +153,9 @@ mod tests {
     use super::*;
     use crate::hash::KeyHash;
     use crate::hash::{HashId, Key, KeyHasher};
+    use crate::settings::SettingValue;
     use crate::traits::{Build, Filter, Insert, Persist};
+    use alloc::vec::Vec;
     use tamis_bits::range::mix;
 
     fn hashes(seed: u64, keys: core::ops::Range<u64>) -> Vec<KeyHash> {
@@ -290,6 +191,60 @@ mod tests {
             let off = shape.figures().fpr / fpr;
             assert!((0.98..1.01).contains(&off), "load {load}: {off}");
         }
+    }
+
+    /// Plans the blocks of Table 1 of the paper, as many chains as keys: the paper's bits per key are
+    /// up to 6 % more.
+    #[test]
+    fn blocks_of_the_literature() {
+        for (load, paper) in [(16u64, [10.1, 15.1, 19.5]), (64, [9.1, 12.8, 16.6])] {
+            let settings = Settings::new().with("load", load).with("chains", load);
+            for (fpr, paper) in [1e-2, 1e-3, 1e-4].into_iter().zip(paper) {
+                let shape = TinySetShape::fit_with(load * 10_000, fpr, &settings).unwrap();
+                assert_eq!((shape.blocks(), shape.chains()), (10_000, load));
+                let figures = shape.figures();
+                assert!(figures.fpr <= fpr && figures.fpr > 0.95 * fpr, "{}", figures.fpr);
+                let off = figures.bits_per_key() / paper;
+                assert!((0.94..1.0).contains(&off), "{load} keys per block at {fpr}: {off}");
+                let less = TinySetShape::new(10_000, shape.block_bits() - 1, load * 10_000);
+                let less = less.unwrap().with_chains(load).unwrap();
+                assert!(less.figures().fpr > fpr, "a smaller block does it too");
+            }
+        }
+    }
+
+    #[test]
+    fn absurd_blocks_are_refused() {
+        let fit = |settings: &[(&str, f64)]| {
+            let mut all = Settings::new();
+            for (name, value) in settings {
+                let whole = value.fract() == 0.0;
+                all.set(
+                    *name,
+                    if whole { (*value as u64).into() } else { SettingValue::Real(*value) },
+                );
+            }
+            TinySetShape::fit_with(1000, 0.01, &all)
+        };
+        for wrong in [
+            &[("block", 127.0)][..],
+            &[("block", 2049.0)],
+            &[("block", 512.5)],
+            &[("chains", 7.0)],
+            &[("chains", 171.0)],
+            &[("block", 128.0), ("chains", 43.0)],
+            &[("load", 1.5)],
+            &[("load", 1025.0)],
+            &[("load", f64::NAN)],
+        ] {
+            assert!(matches!(fit(wrong), Err(Error::Setting { .. })), "{wrong:?}");
+        }
+        for high in [&[("load", 64.0), ("block", 512.0)][..], &[("load", 500.0)]] {
+            assert!(matches!(fit(high), Err(Error::Infeasible { .. })), "{high:?}");
+        }
+        assert!(fit(&[("load", 55.5), ("block", 512.0)]).is_ok());
+        assert!(TinySetShape::new(10, 512, 10).unwrap().with_chains(171).is_err());
+        assert!(TinySetShape::new(10, 100, 10).is_err());
     }
 
     /// A lookup depends on one line, and an insertion changes no other.
@@ -357,7 +312,7 @@ mod tests {
         for (blocks, keys) in [(1, 40), (3, 200), (1000, 57_000), (1000, 150_000)] {
             let shape = TinySetShape::new(blocks, 512, keys).unwrap();
             let grid = &shape.0;
-            let stored = grid.mean(keys, &Curve::of(8).slots) * blocks as f64;
+            let stored = grid.mean(keys, &Curve::of(grid.layout()).slots) * blocks as f64;
             let off = shape.fpr_at(stored.round() as u64) / shape.figures().fpr - 1.0;
             assert!(off.abs() < 0.02 / (blocks as f64).sqrt() + 1e-3, "{blocks} blocks: {off}");
         }

@@ -6,12 +6,23 @@
 macro_rules! tiny_kind {
     ($filter:ident, $shape:ident, $stop:literal) => {
         impl $shape {
-            /// Returns a shape of `blocks` blocks of 256, 512 or 1024 bits, for `keys` keys.
+            /// Returns a shape of `blocks` blocks of 128 to 2048 bits, with a chain for every 8
+            /// bits, for `keys` keys. Blocks of 256, 512 and 1024 bits are the fastest.
             ///
             /// # Errors
             /// [`Error::Limit`]($crate::Error::Limit) if a parameter is out of range.
             pub fn new(blocks: u64, bits: u64, keys: u64) -> Result<Self, $crate::Error> {
                 Grid::new(blocks, bits, keys).map(Self)
+            }
+
+            /// Returns this shape with `chains` chains per block, from 1/64 to 1/3 of its bits.
+            /// Blocks of another number than 1/8 are slower.
+            ///
+            /// # Errors
+            /// [`Error::Limit`]($crate::Error::Limit) if the number is out of range.
+            pub fn with_chains(self, chains: u64) -> Result<Self, $crate::Error> {
+                let Grid { blocks, bits, keys, .. } = self.0;
+                Grid::with_chains(blocks, bits as u64, chains, keys).map(Self)
             }
 
             /// Returns the number of blocks.
@@ -21,7 +32,12 @@ macro_rules! tiny_kind {
 
             /// Returns the number of bits per block.
             pub fn block_bits(&self) -> u64 {
-                self.0.bits()
+                self.0.bits as u64
+            }
+
+            /// Returns the number of chains per block.
+            pub fn chains(&self) -> u64 {
+                self.0.chains as u64
             }
         }
 

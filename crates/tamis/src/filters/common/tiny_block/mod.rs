@@ -1,8 +1,8 @@
 //! The block of [`TinySet`](crate::TinySet) and [`RemovableTinySet`](crate::RemovableTinySet): a
-//! hash table of chains in 64·W bits, with neither pointers nor counters in it.
+//! hash table of L chains in B bits, with neither pointers nor counters in it.
 //!
 //! ```text
-//!  bit 0            8W                                              64W
+//!  bit 0             L                                                B
 //!  │ index: a bit a  │ ends: a bit a  │ stop │ record 0 │ record 1 │ … │
 //!  │ chain, 1 = used │ slot, 1 = last │  1   │ the low bits of a key's remainder
 //!  │                 │ of its chain   │
@@ -35,21 +35,26 @@ use tamis_bits::lanes::word_at;
 use tamis_bits::packed::mask;
 use tamis_bits::select::Bits;
 
+mod free;
 mod grid;
 mod inspect;
 mod kind;
+mod layout;
 #[cfg(test)]
 mod tests;
 
-pub(in crate::filters) use grid::{BLOCK, BLOCKS, Grid, Insertion, with_width};
+pub(in crate::filters) use grid::{BLOCK, BLOCKS, CHAINS, Grid, Insertion, LOAD};
 pub(in crate::filters) use kind::tiny_kind;
+use layout::Spread;
+pub(in crate::filters) use layout::{Free, Layout};
 
-/// Bits of a remainder: the chain uses 7 of 64.
+/// Bits of a remainder: up to 128 chains use 7 of 64. The bits that more chains share with the
+/// remainder are those that a record loses first.
 pub(in crate::filters) const REMAINDER: u32 = 57;
-/// The number of slots of the largest block when each has an end bit and no record bits.
+/// The number of slots of the largest [`layout::Fixed`] block when each has an end bit and no record bits.
 const MOST_SLOTS: usize = 56 * 16;
 
-/// More slots than blocks usually have: the largest blocks have 116 on average at 1 %.
+/// More slots than blocks usually have: the largest fixed blocks have 116 on average at 1 %.
 const USUAL_SLOTS: usize = 192;
 
 /// For each width, a word with every `width`-th bit set.
@@ -67,17 +72,9 @@ static EVERY: [u64; 64] = {
     every
 };
 
-/// How the bits of an array are divided among its slots.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Share {
-    /// Bits of a record.
-    size: u8,
-    /// The number of first records with one bit more.
-    longer: u16,
-}
-
-/// The operations on blocks of `W` words, which support removal if `STOP`.
-pub(in crate::filters) struct Code<const W: usize, const STOP: bool>;
+/// The operations on blocks of up to `W` words, which support removal if `STOP`.
+#[derive(Clone, Copy)]
+pub(in crate::filters) struct Code<L, const W: usize, const STOP: bool>(pub(in crate::filters) L);
 
 /// A block's slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,47 +91,7 @@ enum Piece {
     New { last: bool, record: u64 },
 }
 
-impl<const W: usize, const STOP: bool> Code<W, STOP> {
-    /// The number of chains, one for every 8 bits: within 1 % of the best number at rates up to 1
-    /// %.
-    pub(in crate::filters) const CHAINS: usize = 8 * W;
-    /// Bits for ends and records.
-    pub(in crate::filters) const ARRAY: usize = 56 * W - STOP as usize;
-    /// The largest number of slots of a block.
-    ///
-    /// A block that supports removal may be full. Another block stores a key only if it would
-    /// otherwise reject it, and never gets there: from ARRAY / 2 slots on a record has at most one
-    /// bit, so a chain gets a slot when it is empty, and when all its records are the other bit.
-    /// After that it rejects no key.
-    pub(in crate::filters) const SLOTS: usize =
-        if STOP { Self::ARRAY } else { Self::ARRAY / 2 + 2 * Self::CHAINS };
-
-    const SHARES: [Share; MOST_SLOTS + 1] = {
-        let mut shares = [Share { size: 0, longer: 0 }; MOST_SLOTS + 1];
-        let mut slots = 1;
-        while slots <= Self::ARRAY {
-            let size = Self::ARRAY / slots - 1;
-            shares[slots] = if size < REMAINDER as usize {
-                Share { size: size as u8, longer: (Self::ARRAY % slots) as u16 }
-            } else {
-                Share { size: REMAINDER as u8, longer: 0 }
-            };
-            slots += 1;
-        }
-        shares
-    };
-
-    /// Returns the chain and the remainder of the low half of a hash.
-    #[inline(always)]
-    pub(in crate::filters) fn split(lo: u64) -> (usize, u64) {
-        ((lo >> (64 - Self::CHAINS.ilog2())) as usize, lo & mask(REMAINDER))
-    }
-
-    /// Returns the width of the record in `slot` of `slots`.
-    pub(in crate::filters) fn width(slots: usize, slot: usize) -> u32 {
-        Spread::<W, STOP>::of(slots).width(slot)
-    }
-
+impl<L: Layout<W, STOP>, const W: usize, const STOP: bool> Code<L, W, STOP> {
     /// Returns whether the chain has a slot; if not, it contains no key.
     #[inline(always)]
     pub(in crate::filters) fn is_used(block: &[u64; W], chain: usize) -> bool {
@@ -149,13 +106,14 @@ impl<const W: usize, const STOP: bool> Code<W, STOP> {
     /// single queries take 1.5 times as long.
     #[inline(always)]
     pub(in crate::filters) fn contains(
+        self,
         bits: impl Bits,
         block: &[u64; W],
         chain: usize,
         remainder: u64,
     ) -> bool {
-        match Self::find(bits, block, chain, true) {
-            Some((chain, slots)) => Self::contains_in(block, chain, slots, remainder),
+        match self.find(bits, block, chain, true) {
+            Some((chain, slots)) => self.contains_in(block, chain, slots, remainder),
             None => true,
         }
     }
@@ -164,14 +122,15 @@ impl<const W: usize, const STOP: bool> Code<W, STOP> {
     /// slots of the block; `None` for an invalid block.
     #[inline(always)]
     fn find(
+        self,
         bits: impl Bits,
         block: &[u64; W],
         chain: usize,
         used: bool,
     ) -> Option<(Range<usize>, Slots)> {
-        let (before, chains) = (Self::rank(block, chain), Self::rank(block, Self::CHAINS));
+        let (before, chains) = (self.rank(block, chain), self.rank(block, self.0.chains()));
         let last = chains + u32::from(STOP);
-        let first = Ends::<1>::of(block);
+        let first = Ends::<1>::of(block, self.0.chains());
         let near = |nth: &dyn Fn(u32) -> usize| {
             let all = nth(last) - usize::from(STOP);
             Some((nth(before)..nth(before + u32::from(used)), Slots { used: nth(chains), all }))
@@ -179,11 +138,11 @@ impl<const W: usize, const STOP: bool> Code<W, STOP> {
         if last < first.ones() {
             return near(&|n| first.nth(bits, n));
         }
-        let more = Ends::<3>::of(block);
+        let more = Ends::<3>::of(block, self.0.chains());
         if last < more.ones() {
             return near(&|n| more.nth(bits, n));
         }
-        Some((Self::chain(bits, block, chain), Self::slots(bits, block)?))
+        Some((self.chain(bits, block, chain), self.slots(bits, block)?))
     }
 
     /// Returns whether a slot of `chain` has a record of this remainder.
@@ -192,13 +151,20 @@ impl<const W: usize, const STOP: bool> Code<W, STOP> {
     /// begin. Then they are compared at once: where a record equals the remainder, subtracting 1
     /// from the difference sets its top bit.
     #[inline(always)]
-    fn contains_in(block: &[u64; W], chain: Range<usize>, slots: Slots, remainder: u64) -> bool {
-        let (Range { start, end }, spread) = (chain, Spread::<W, STOP>::of(slots.all));
+    fn contains_in(
+        self,
+        block: &[u64; W],
+        chain: Range<usize>,
+        slots: Slots,
+        remainder: u64,
+    ) -> bool {
+        let (Range { start, end }, spread) = (chain, self.0.spread(slots.all));
         let long = start < spread.longer;
         let width = spread.size + usize::from(long);
         let taken = (end - start) * width;
         if (width == 0) | (taken > 57) | (long & (end > spread.longer)) {
-            return (start..end).any(|slot| spread.matches(block, slot, remainder).is_some());
+            return (start..end)
+                .any(|slot| spread.matches::<W, STOP>(block, slot, remainder).is_some());
         }
         let at = spread.offset(start);
         let byte = (at / 8).min(8 * W - 8);
@@ -217,64 +183,58 @@ impl<const W: usize, const STOP: bool> Code<W, STOP> {
     /// Nothing is changed if there is no room or the block is invalid.
     #[inline(always)]
     pub(in crate::filters) fn insert(
+        self,
         bits: impl Bits,
         block: &mut [u64; W],
         chain: usize,
         remainder: u64,
     ) -> Insertion {
         let last = !Self::is_used(block, chain);
-        let Some((slots, Slots { used, all })) = Self::find(bits, block, chain, !last) else {
+        let Some((slots, Slots { used, all })) = self.find(bits, block, chain, !last) else {
             return Insertion::NoRoom;
         };
         let place = slots.start;
-        if !STOP && Self::contains_in(block, slots, Slots { used, all }, remainder) {
+        if !STOP && self.contains_in(block, slots, Slots { used, all }, remainder) {
             return Insertion::Present;
         }
         if used < all {
             let new = Piece::New { last, record: remainder };
             let pieces =
                 [Piece::Old(0..place), new, Piece::Old(place..used), Piece::Old(used + 1..all)];
-            *block = Self::rewrite(block, all, pieces);
-        } else if all < Self::SLOTS {
+            *block = self.rewrite(block, all, pieces);
+        } else if all < self.0.most_slots() {
             if STOP && all == 0 {
-                block[Self::CHAINS / 64] |= 1 << (Self::CHAINS % 64);
+                block[self.0.chains() / 64] |= 1 << (self.0.chains() % 64);
             }
-            *block = Self::grow(bits, block, all, place, last, remainder);
+            *block = self.grow(bits, block, all, place, last, remainder);
         } else {
-            return Insertion::NoRoom;
+            let fills = !STOP && last && self.0.most_slots() == self.0.array();
+            let Some(new) = fills.then(|| self.displace(block, all, place)).flatten() else {
+                return Insertion::NoRoom;
+            };
+            *block = new;
+            block[chain / 64] |= 1 << (chain % 64);
+            return Insertion::Present;
         }
         block[chain / 64] |= 1 << (chain % 64);
         Insertion::Added
     }
 
-    /// Returns a mask of the bits that records lose when a slot is added to a block of `slots`
-    /// slots: those past their width in the new block. The record in the last of the longer slots
-    /// keeps its bit here, as if it stayed there.
-    const fn gone(slots: usize) -> [u64; W] {
-        let mut gone = [0; W];
-        let (old, new) = (Spread::<W, STOP>::of(slots), Spread::<W, STOP>::of(slots + 1));
-        let mut slot = 0;
-        while slot < slots {
-            let mut bit = old.offset(slot) + new.width(slot) as usize;
-            while bit < old.offset(slot) + old.width(slot) as usize {
-                gone[bit / 64] |= 1 << (bit % 64);
-                bit += 1;
-            }
-            slot += 1;
-        }
-        gone
+    /// Returns a full block with a chain more, whose slot is one that another chain can spare. A
+    /// block has as many slots as its array has bits only if every record has lost all its bits.
+    /// Then a chain matches every key with one slot as well as with several. Returns `None` for an
+    /// invalid block, in which no chain has several.
+    #[inline(always)]
+    fn displace(self, block: &[u64; W], all: usize, place: usize) -> Option<[u64; W]> {
+        let spare = (0..all).find(|slot| field(block, self.0.chains() + slot, 1) == 0)?;
+        let new = Piece::New { last: true, record: 0 };
+        let pieces = if spare < place {
+            [Piece::Old(0..spare), Piece::Old(spare + 1..place), new, Piece::Old(place..all)]
+        } else {
+            [Piece::Old(0..place), new, Piece::Old(place..spare), Piece::Old(spare + 1..all)]
+        };
+        Some(self.rewrite(block, all, pieces))
     }
-
-    /// The results of [`Self::gone`] for the usual numbers of slots.
-    const GONE: &[[u64; W]; USUAL_SLOTS] = &{
-        let mut all = [[0; W]; USUAL_SLOTS];
-        let mut slots = 0;
-        while slots < USUAL_SLOTS {
-            all[slots] = Self::gone(slots);
-            slots += 1;
-        }
-        all
-    };
 
     /// Returns the block with one slot more. All its slots must be in use.
     ///
@@ -291,6 +251,7 @@ impl<const W: usize, const STOP: bool> Code<W, STOP> {
     /// moves out of the last of the longer slots.
     #[inline(always)]
     fn grow(
+        self,
         bits: impl Bits,
         block: &[u64; W],
         slots: usize,
@@ -298,8 +259,8 @@ impl<const W: usize, const STOP: bool> Code<W, STOP> {
         last: bool,
         remainder: u64,
     ) -> [u64; W] {
-        let (old, new) = (Spread::<W, STOP>::of(slots), Spread::<W, STOP>::of(slots + 1));
-        let mut gone = if slots < USUAL_SLOTS { Self::GONE[slots] } else { Self::gone(slots) };
+        let (old, new) = (self.0.spread(slots), self.0.spread(slots + 1));
+        let mut gone = self.0.gone(slots);
         let moved = old.offset(new.longer.saturating_sub(1)) + new.size;
         gone[moved / 64 % W] |= u64::from(place < new.longer) << (moved % 64);
 
@@ -314,7 +275,7 @@ impl<const W: usize, const STOP: bool> Code<W, STOP> {
             less += gone[i].count_ones();
         }
 
-        let (end, at, width) = (Self::CHAINS + place, new.offset(place), new.width(place));
+        let (end, at, width) = (self.0.chains() + place, new.offset(place), new.width(place));
         let mut before = 0;
         for (i, word) in words.iter_mut().enumerate() {
             let (by_one, by_all) =
@@ -342,6 +303,7 @@ impl<const W: usize, const STOP: bool> Code<W, STOP> {
     /// If the shorter record were freed, a key that matches only that one would be lost.
     #[inline(always)]
     pub(in crate::filters) fn remove(
+        self,
         bits: impl Bits,
         block: &mut [u64; W],
         chain: usize,
@@ -351,19 +313,20 @@ impl<const W: usize, const STOP: bool> Code<W, STOP> {
         if !Self::is_used(block, chain) {
             return false;
         }
-        let Some(Slots { used, all }) = Self::slots(bits, block) else { return false };
-        let (spread, slots) = (Spread::<W, STOP>::of(all), Self::chain(bits, block, chain));
-        let matching =
-            slots.clone().filter_map(|slot| Some((spread.matches(block, slot, remainder)?, slot)));
+        let Some(Slots { used, all }) = self.slots(bits, block) else { return false };
+        let (spread, slots) = (self.0.spread(all), self.chain(bits, block, chain));
+        let matching = slots
+            .clone()
+            .filter_map(|slot| Some((spread.matches::<W, STOP>(block, slot, remainder)?, slot)));
         let Some((_, slot)) = matching.max() else { return false };
         let free = Piece::New { last: false, record: 0 };
         let pieces = [Piece::Old(0..slot), Piece::Old(slot + 1..used), free, Piece::Old(used..all)];
-        let mut new = Self::rewrite(block, all, pieces);
+        let mut new = self.rewrite(block, all, pieces);
         if slot + 1 == slots.end {
             if slots.len() == 1 {
                 new[chain / 64] &= !(1 << (chain % 64));
             } else {
-                let end = Self::CHAINS + slot - 1;
+                let end = self.0.chains() + slot - 1;
                 new[end / 64] |= 1 << (end % 64);
             }
         }
@@ -373,25 +336,25 @@ impl<const W: usize, const STOP: bool> Code<W, STOP> {
 
     /// Returns the number of slots of a block; `None` for an invalid block.
     #[inline(always)]
-    pub(in crate::filters) fn slots(bits: impl Bits, block: &[u64; W]) -> Option<Slots> {
-        let chains = Self::rank(block, Self::CHAINS);
-        let used = Self::nth_end(bits, block, chains)?;
+    pub(in crate::filters) fn slots(self, bits: impl Bits, block: &[u64; W]) -> Option<Slots> {
+        let chains = self.rank(block, self.0.chains());
+        let used = self.nth_end(bits, block, chains)?;
         if !STOP {
-            return (used <= Self::SLOTS).then_some(Slots { used, all: used });
+            return (used <= self.0.most_slots()).then_some(Slots { used, all: used });
         }
-        match Self::nth_end(bits, block, chains + 1) {
+        match self.nth_end(bits, block, chains + 1) {
             Some(stop) => Some(Slots { used, all: stop - 1 }),
             None => (*block == [0; W]).then_some(Slots { used: 0, all: 0 }),
         }
     }
 
     /// Returns whether a block is valid.
-    pub(in crate::filters) fn is_sound(bits: impl Bits, block: &[u64; W]) -> bool {
-        let Some(Slots { used, all }) = Self::slots(bits, block) else { return false };
+    pub(in crate::filters) fn is_sound(self, bits: impl Bits, block: &[u64; W]) -> bool {
+        let Some(Slots { used, all }) = self.slots(bits, block) else { return false };
         if all == 0 {
             return *block == [0; W];
         }
-        let spread = Spread::<W, STOP>::of(all);
+        let spread = self.0.spread(all);
         let free =
             (used..all).all(|slot| field(block, spread.offset(slot), spread.width(slot)) == 0);
         let end = spread.offset(all - 1) + spread.width(all - 1) as usize;
@@ -400,31 +363,31 @@ impl<const W: usize, const STOP: bool> Code<W, STOP> {
 
     /// Returns the slots of a chain, or an empty range at its position if it has none.
     #[inline(always)]
-    fn chain(bits: impl Bits, block: &[u64; W], chain: usize) -> Range<usize> {
-        let before = Self::rank(block, chain);
+    fn chain(self, bits: impl Bits, block: &[u64; W], chain: usize) -> Range<usize> {
+        let before = self.rank(block, chain);
         let has = (block[chain / 64] >> (chain % 64) & 1) as u32;
-        let start = Self::nth_end(bits, block, before);
-        let end = Self::nth_end(bits, block, before + has);
+        let start = self.nth_end(bits, block, before);
+        let end = self.nth_end(bits, block, before + has);
         // Both exist in a block whose slots could be counted.
         start.unwrap_or(0)..end.unwrap_or(0)
     }
 
     /// Returns the number of used chains before `chain`.
     #[inline(always)]
-    fn rank(block: &[u64; W], chain: usize) -> u32 {
+    fn rank(self, block: &[u64; W], chain: usize) -> u32 {
         let word = |i: usize| {
             let below = chain.saturating_sub(64 * i).min(64) as u32;
             (block[i] & mask(below)).count_ones()
         };
-        (0..Self::CHAINS.div_ceil(64)).map(word).sum()
+        (0..self.0.chains().div_ceil(64)).map(word).sum()
     }
 
     /// Returns the slot after the end of `n` chains: the position of set bit `n` of the ends, with
     /// one set bit more before them, for the end before the first chain.
     #[inline(always)]
-    fn nth_end(bits: impl Bits, block: &[u64; W], mut n: u32) -> Option<usize> {
+    fn nth_end(self, bits: impl Bits, block: &[u64; W], mut n: u32) -> Option<usize> {
         for i in 0..W {
-            let at = Self::CHAINS - 1 + 64 * i;
+            let at = self.0.chains() - 1 + 64 * i;
             let word = window(block, at) | u64::from(i == 0);
             let ones = word.count_ones();
             if n < ones {
@@ -436,13 +399,13 @@ impl<const W: usize, const STOP: bool> Code<W, STOP> {
     }
 
     #[inline(always)]
-    fn rewrite(block: &[u64; W], slots: usize, pieces: [Piece; 4]) -> [u64; W] {
-        let spread = Spread::<W, STOP>::of(slots);
+    fn rewrite(self, block: &[u64; W], slots: usize, pieces: [Piece; 4]) -> [u64; W] {
+        let spread = self.0.spread(slots);
         let mut writer = BitWriter { words: [0; W], index: 0, pending: 0, pending_bits: 0 };
-        writer.copy(block, 0, Self::CHAINS);
+        writer.copy(block, 0, self.0.chains());
         for piece in &pieces {
             match piece {
-                Piece::Old(slots) => writer.copy(block, Self::CHAINS + slots.start, slots.len()),
+                Piece::Old(slots) => writer.copy(block, self.0.chains() + slots.start, slots.len()),
                 Piece::New { last, .. } => writer.write(u64::from(*last), 1),
             }
         }
@@ -468,39 +431,19 @@ impl<const W: usize, const STOP: bool> Code<W, STOP> {
     }
 }
 
-/// The positions of the records in a block with a given number of slots.
-struct Spread<const W: usize, const STOP: bool> {
-    start: usize,
-    size: usize,
-    longer: usize,
-}
-
-impl<const W: usize, const STOP: bool> Spread<W, STOP> {
-    #[inline(always)]
-    const fn of(slots: usize) -> Self {
-        let Share { size, longer } = Code::<W, STOP>::SHARES[slots];
-        let start = Code::<W, STOP>::CHAINS + slots + STOP as usize;
-        Self { start, size: size as usize, longer: longer as usize }
-    }
-
-    #[inline(always)]
-    const fn width(&self, slot: usize) -> u32 {
-        (self.size + (slot < self.longer) as usize) as u32
-    }
-
-    #[inline(always)]
-    const fn offset(&self, slot: usize) -> usize {
-        let longer = if slot < self.longer { slot } else { self.longer };
-        self.start + slot * self.size + longer
-    }
-
+impl Spread {
     /// Returns the number of bits compared, if all of them match.
     ///
     /// In a block that supports removal, a record may have moved from a shorter slot to a longer
     /// one. The missing bit is written as 0, so a 0 there carries no information, and a 1 is a bit
     /// of the key.
     #[inline(always)]
-    fn matches(&self, block: &[u64; W], slot: usize, remainder: u64) -> Option<u32> {
+    fn matches<const W: usize, const STOP: bool>(
+        &self,
+        block: &[u64; W],
+        slot: usize,
+        remainder: u64,
+    ) -> Option<u32> {
         let mut width = self.width(slot);
         let record = field(block, self.offset(slot), width);
         if STOP && slot < self.longer && record >> (width - 1) == 0 {
@@ -516,8 +459,8 @@ struct Ends<const N: usize>([u64; N]);
 
 impl<const N: usize> Ends<N> {
     #[inline(always)]
-    fn of<const W: usize>(block: &[u64; W]) -> Self {
-        let mut words = core::array::from_fn(|i| window(block, 8 * W - 1 + 64 * i));
+    fn of<const W: usize>(block: &[u64; W], chains: usize) -> Self {
+        let mut words = core::array::from_fn(|i| window(block, chains - 1 + 64 * i));
         words[0] |= 1;
         Self(words)
     }
@@ -601,13 +544,7 @@ impl<const W: usize> BitWriter<W> {
     /// Writes the records of `slots` to the same number of slots from `first` on. Where their width
     /// stays the same, which is the usual case, they are copied as one run of bits.
     #[inline(always)]
-    fn records<const STOP: bool>(
-        &mut self,
-        from: &[u64; W],
-        spread: &Spread<W, STOP>,
-        slots: Range<usize>,
-        first: usize,
-    ) {
+    fn records(&mut self, from: &[u64; W], spread: &Spread, slots: Range<usize>, first: usize) {
         let until = |at: usize, longer: usize| if at < longer { longer - at } else { usize::MAX };
         let (mut slot, mut to) = (slots.start, first);
         while slot < slots.end {
