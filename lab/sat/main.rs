@@ -6,6 +6,7 @@
 //! of 2^24. The name of a part, as in `-- table-2`, selects that part.
 //! `... --bin sat -- CONSTRUCTION K LOG2_KEYS EFFICIENCY` measures one filter for a rate of 1/4.
 
+mod outside;
 mod paper;
 
 use std::hint::black_box;
@@ -53,13 +54,14 @@ fn main() -> Result<()> {
         [part] => (false, Some(part)),
         _ => bail!("expected [--long] [PART], or CONSTRUCTION K LOG2_KEYS EFFICIENCY"),
     };
-    let parts: [(&str, Part); 7] = [
+    let parts: [(&str, Part); 8] = [
         ("figure-1", figure_1),
         ("query", query_times),
         ("table-5", table_5),
         ("efficiency", among_others),
         ("tables-3-4", tables_3_and_4),
         ("million", a_million),
+        ("outside-solver", outside::outside_solver),
         ("table-2", table_2),
     ];
     if part.is_some_and(|part| parts.iter().all(|known| known.0 != part)) {
@@ -105,12 +107,11 @@ impl Made {
 
     /// Returns the first columns of the tables.
     fn row(&self, queries: u64) -> Vec<String> {
-        let name = NAMES.iter().find(|known| known.1 == self.construction).expect("all have one").0;
         let nominal = planned_rate(self.construction, self.k, self.shape().planes());
         let keys = self.shape().keys() as f64;
         let rate = let_in(&self.filter, queries);
         vec![
-            name.to_owned(),
+            name(self.construction).to_owned(),
             self.k.to_string(),
             self.shape().planes().to_string(),
             self.asked.to_string(),
@@ -121,6 +122,10 @@ impl Made {
             format!("{:.2}", nominal * 100.0),
         ]
     }
+}
+
+fn name(construction: Construction) -> &'static str {
+    NAMES.iter().find(|known| known.1 == construction).expect("all have one").0
 }
 
 /// Returns the number of solutions that the paper uses for a rate of about 1/4, or half as many for
@@ -198,6 +203,7 @@ fn table_5(long: bool) -> Result<()> {
         "build s",
         "let in %",
         "independent %",
+        "distance %",
         "query ns",
         "bloom ns",
         "paper build s",
@@ -216,6 +222,8 @@ fn table_5(long: bool) -> Result<()> {
         for k in ks {
             let made = Made::new(construction, k, 14, efficiency)?;
             let mut row = made.row(queries);
+            let distance = made.filter.distance().context("the filter has keys")?;
+            row.push(format!("{:.2}", distance * 100.0));
             let both = times(&[&|key| made.filter.contains(key), &|key| bloom.contains(key)]);
             row.extend(both.iter().map(|time| format!("{time:.1}")));
             let (seconds, bits, rate, query) = TABLE_5[k as usize - 4];

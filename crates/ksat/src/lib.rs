@@ -66,7 +66,7 @@
 //! clause would confirm each other's messages.
 //!
 //! To find several solutions that differ, start each search ([`Settings::start`]) away from the solutions found
-//! so far, and bias it away from them ([`Lean`]).
+//! so far, bias it away from them ([`Lean`]), and then move all of them apart ([`spread()`]).
 //!
 //! # Features
 //! `std` (default) enables deadlines and DIMACS files. Without it the crate is `no_std` with `alloc`.
@@ -83,6 +83,7 @@ mod random;
 mod row;
 mod rows;
 mod solve;
+mod spread;
 mod survey;
 mod table;
 mod walk;
@@ -94,6 +95,7 @@ pub use formula::{Error, Formula, MAX_LENGTH, MAX_VARS};
 pub use random::Clauses;
 pub use row::Fall;
 pub use solve::{GaveUp, Outcome, Settings, Solution, solve};
+pub use spread::{mean_distance, spread};
 pub use survey::Decimation;
 pub use table::{Plan, threshold};
 pub use walk::Lean;

@@ -33,7 +33,7 @@ const COUNT_SHIFT: u32 = 26;
 const ONE: u32 = 1 << COUNT_SHIFT;
 
 /// The number of flips between two checks of the deadline: 10 ms where flips are slowest.
-const CHECK_INTERVAL: u64 = 1 << 13;
+pub(crate) const CHECK_INTERVAL: u64 = 1 << 13;
 
 /// The weight of each break count. Higher counts have the last weight.
 #[derive(Debug)]
@@ -136,6 +136,22 @@ impl<'a> Walk<'a> {
         self.values
     }
 
+    /// Returns the values. The walk must be restarted before it is used again.
+    pub(crate) fn take_values(&mut self) -> Vec<bool> {
+        core::mem::take(&mut self.values)
+    }
+
+    #[inline]
+    pub(crate) fn value(&self, variable: usize) -> bool {
+        self.values[variable]
+    }
+
+    /// Returns whether a flip of the variable would make no clause unsatisfied.
+    #[inline]
+    pub(crate) fn is_free(&self, variable: usize) -> bool {
+        self.breaks[variable] == 0
+    }
+
     /// Flips variables until every clause is satisfied or `budget` flips are spent. Returns whether every clause is
     /// satisfied.
     pub(crate) fn run(
@@ -193,7 +209,8 @@ impl<'a> Walk<'a> {
         flips
     }
 
-    fn flip(&mut self, variable: u32) {
+    /// Flips a variable.
+    pub(crate) fn flip(&mut self, variable: u32) {
         let value = &mut self.values[variable as usize];
         *value = !*value;
         let now_true = 2 * variable + u32::from(!*value);

@@ -6,13 +6,17 @@ use std::path::PathBuf;
 use anyhow::{Result, anyhow, bail};
 use serde_json::json;
 use tamis::{KeyHash, KeyHasher, Kind, SatFormula, SatShape, Sizing};
-use tamis_ksat::read_solutions;
+use tamis_ksat::{Fault, read_solutions};
 
 use crate::args::{Sat, SatCommand, SatExport};
 use crate::errors::failure;
 use crate::hashing::each_run;
 use crate::input::{Keys, read_one};
 use crate::{files, output, progress};
+
+/// Why a solution does not fit its formula.
+pub(super) const OTHER_FORMULA: &str =
+    "it is a solution of other keys, another seed or other options";
 
 /// More keys than any block has.
 const MAX_KEYS: usize = 1 << 20;
@@ -104,11 +108,17 @@ pub(super) fn solutions(formula: &SatFormula, paths: &[PathBuf]) -> Result<Vec<V
     let (each, all) = (formula.variables(), formula.variables() * formula.formulas());
     let mut found: Vec<Vec<bool>> = Vec::new();
     for path in paths {
-        let most = needed - found.len().min(needed);
+        let most = needed.saturating_sub(found.len());
+        if most == 0 {
+            bail!("{}: the files before it have all {needed} solutions", files::name(path));
+        }
         let read = read_one(path, |name, bytes| {
             let bytes = BufReader::new(bytes);
             let vars = u32::try_from(all).map_err(|_| anyhow!("{name}: too many variables"))?;
-            read_solutions(bytes, vars, most).map_err(|error| failure(name, &error))
+            read_solutions(bytes, vars, most).map_err(|error| match error.what {
+                Fault::Variable { .. } => anyhow!("{name}: {error}; {OTHER_FORMULA}"),
+                _ => failure(name, &error),
+            })
         })?;
         if read.is_empty() {
             bail!("{}: there is no solution in it", files::name(path));

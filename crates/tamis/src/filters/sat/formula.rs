@@ -120,7 +120,8 @@ impl SatFormula {
     ///
     /// # Errors
     /// [`Error::Unsatisfied`] names the first clause that a solution violates; [`Error::Mismatch`] if
-    /// there are more or fewer solutions, or one has more or fewer variables.
+    /// there are more or fewer solutions, or one has more or fewer variables; [`Error::Infeasible`] if the
+    /// solutions are nearer to each other than [`SatShape::with_distance`] requires.
     pub fn build(&self, solutions: &[Vec<bool>]) -> Result<Sat, Error> {
         let (vars, len) = (self.variables(), self.digests.len() as u64);
         if solutions.len() as u64 != self.solutions() {
@@ -138,6 +139,9 @@ impl SatFormula {
                 let clause = clause as u64 + 1;
                 return Err(Error::Unsatisfied { solution: number + 1, clause });
             }
+        }
+        if len > 0 && !self.shape.is_distant(solutions) {
+            return Err(Error::Infeasible { why: "the solutions differ less than `distance`" });
         }
         let planes: Vec<Plane> = solutions
             .iter()

@@ -35,7 +35,8 @@
 //!   k · s reads.
 //! * `single`, the paper's *single-instance*: one formula, and s solutions of it that are as diverse as
 //!   can be found. They are not independent, so the rate is not known in advance: the build looks up
-//!   2^20 non-members, and the filter states the fraction that passed.
+//!   2^20 non-members, and the filter states the fraction that passed. The setting `distance` requires
+//!   a mean Hamming distance of the solutions, for which the filter becomes larger if it must.
 //! * `nae`: the same with *not all equal* clauses, which the complement of a solution satisfies as
 //!   well. s is half as large, and solutions are nearly independent. The rate is measured as for
 //!   `single`.
@@ -47,8 +48,9 @@
 //! Differences: `sliced` is not in the paper. Keys are split into blocks, for `sliced` of 2^14 to 2^15
 //! keys (twice as many for k = 6, four times for k = 7) and for the others of 2^17 to 2^18, so that the
 //! time is linear in the keys. The solver is our own. Positions of one key may be equal in `sliced`,
-//! where that does not change the rate; the others draw until they differ, as in Algorithm 3. No
-//! Hamming distance is required: searches of `single` are led away from the earlier solutions.
+//! where that does not change the rate; the others draw until they differ, as in Algorithm 3. Searches
+//! of `single` are led away from the earlier solutions, and then all solutions are moved apart by simulated
+//! annealing; the paper blocks parts of a solution that is too similar by clauses.
 
 mod build;
 mod clause;
@@ -151,7 +153,10 @@ const EFFICIENCY: Setting = Setting::new(
     "0.01 to a little below 0.822, 0.925, 0.967, 0.985, 0.993 for k of 3 to 7; default 0.75",
 );
 const DEFAULT_EFFICIENCY: f64 = 0.75;
-const PLANES: Setting = Setting::new("s", "1 to 2048: planes; default: derived from the rate");
+const PLANES: Setting = Setting::new(
+    "s",
+    "1 to 2048: planes, which are the instances of multi; default: derived from the rate",
+);
 const VARS: Setting = Setting::new(
     "n",
     "variables of each block, at most 2^24, instead of an efficiency; default: derived from it",
@@ -160,6 +165,12 @@ const BLOCKS: Setting = Setting::new(
     "blocks",
     "a power of two, at most 1 for 32 keys: blocks that the keys are split into; default: derived from the keys",
 );
+const DISTANCE: Setting = Setting::new(
+    "distance",
+    "0.01 to 0.5, for single: least mean Hamming distance of the solutions, per variable; default: none",
+);
+/// The unit of a distance in a shape is 10^-6.
+const DISTANCE_UNIT: f64 = 1e-6;
 /// The largest value of the setting `n`.
 const MAX_BLOCK_VARS: u64 = 1 << 24;
 /// The least mean number of keys of a block.
@@ -193,6 +204,9 @@ pub struct SatShape {
     entries: u64,
     /// The non-members among [`SAMPLE`] that passed; 0 if the rate follows from the other fields.
     passed: u64,
+    /// The least mean distance of the solutions of a block in units of [`DISTANCE_UNIT`]. It is 0 once the
+    /// filter is built.
+    distance: u32,
 }
 
 impl SatShape {
@@ -225,7 +239,8 @@ impl SatShape {
         }
         let whole = keys >> construction.block_bits(k);
         let block_bits = whole.checked_ilog2().unwrap_or(0).min(MAX_BLOCK_BITS);
-        let shape = Self { construction, k, planes, keys, block_bits, entries: 0, passed: 0 };
+        let shape =
+            Self { construction, k, planes, keys, block_bits, entries: 0, passed: 0, distance: 0 };
         Ok(shape.with_efficiency(efficiency))
     }
 
@@ -237,6 +252,28 @@ impl SatShape {
         let vars = (tight + spare(self.k, tight)).max(self.construction.least(self.k) as f64);
         let entries = blocks + (vars * blocks as f64).ceil() as u64;
         Self { entries, ..self }
+    }
+
+    /// Returns this shape with solutions of `single` that differ, averaged over all pairs, in at least this
+    /// fraction of the variables, 0.01 to 0.5. Those of independent solutions differ in half of them. The build
+    /// takes more entries until it finds such solutions. It finds more distant ones without being asked,
+    /// unless k is 3 or the efficiency is high: see [`Sat::distance`].
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if `distance` is out of range.
+    pub fn with_distance(self, distance: f64) -> Result<Self, Error> {
+        if !(0.01..=0.5).contains(&distance) {
+            let (name, value) = (DISTANCE.name.to_owned(), distance.to_string());
+            return Err(Error::Setting { name, value, takes: DISTANCE.takes });
+        }
+        Ok(Self { distance: (distance / DISTANCE_UNIT).round() as u32, ..self })
+    }
+
+    /// Returns whether these solutions are as distant as required.
+    fn is_distant(&self, solutions: &[Vec<bool>]) -> bool {
+        self.distance == 0
+            || solutions.len() < 2
+            || tamis_ksat::mean_distance(solutions) >= f64::from(self.distance) * DISTANCE_UNIT
     }
 
     /// Returns how the clauses of a key are chosen.
@@ -281,7 +318,8 @@ fn spare(k: u32, vars: f64) -> f64 {
 }
 
 impl Shape for SatShape {
-    const SETTINGS: &'static [Setting] = &[CONSTRUCTION, K, EFFICIENCY, PLANES, VARS, BLOCKS];
+    const SETTINGS: &'static [Setting] =
+        &[CONSTRUCTION, K, EFFICIENCY, PLANES, VARS, BLOCKS, DISTANCE];
 
     fn fit_with(keys: u64, fpr: f64, settings: &Settings) -> Result<Self, Error> {
         let chosen = settings.choice(&CONSTRUCTION, &Construction::NAMES)?;
@@ -324,6 +362,14 @@ impl Shape for SatShape {
                 return Err(Error::Infeasible { why: "so few variables have no solution" });
             }
             shape.entries = (vars + 1) * blocks;
+        }
+        if let Some(distance) = settings.real(&DISTANCE)? {
+            shape = shape.with_distance(distance)?;
+            if construction != Construction::Single {
+                return Err(Error::Infeasible {
+                    why: "only the construction single has a distance",
+                });
+            }
         }
         Ok(shape)
     }
@@ -401,6 +447,26 @@ impl Sat {
         let first = locate(&shape, &table, 0);
         let plain = len > 0 && extra.is_empty();
         Self { shape, len, table, extra, first, plain }
+    }
+
+    /// Returns the fraction of the variables in which two solutions of a block differ, averaged over all
+    /// pairs and blocks: 0.5 for independent solutions. `None` if there are fewer than 2 planes, or no keys.
+    pub fn distance(&self) -> Option<f64> {
+        let planes = self.shape.planes;
+        let (mut pairs, mut all) = (0u64, 0u64);
+        for block in 0..1usize << self.shape.block_bits {
+            let Block { first, vars, .. } = locate(&self.shape, &self.table, block);
+            for variable in 0..vars {
+                let from = first as u64 + variable * planes;
+                let bits =
+                    (from..from + planes).filter(|bit| tamis_bits::set::get(&self.table, *bit));
+                let ones = bits.count() as u64;
+                pairs += ones * (planes - ones);
+            }
+            all += vars;
+        }
+        let pairs_of_all = (all * planes * (planes - 1)) as f64 / 2.0;
+        (pairs_of_all > 0.0).then(|| pairs as f64 / pairs_of_all)
     }
 
     /// Returns the block of a digest.
@@ -536,7 +602,7 @@ impl SolveParts for Sat {
         mut table: Words,
         blocks: Vec<build::Solved>,
     ) -> Result<Self, Error> {
-        shape.passed = 0;
+        (shape.passed, shape.distance) = (0, 0);
         let needed = blocks.iter().map(build::Solved::entries).sum();
         if needed > shape.entries {
             shape.entries = needed;
@@ -606,7 +672,8 @@ impl Persist for Sat {
         let passed = fields.next(most.min(1)..=most, "non-members that passed")?;
         let listed = fields.next(0..=len, "number of listed digests")?;
         fields.finish()?;
-        let shape = SatShape { construction, k, planes, keys, block_bits, entries, passed };
+        let shape =
+            SatShape { construction, k, planes, keys, block_bits, entries, passed, distance: 0 };
         let table = from.words(TABLE, shape.words())?;
         let extra = from.words(EXTRA, listed)?;
         // Queries rely on the directory.

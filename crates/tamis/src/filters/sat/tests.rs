@@ -130,8 +130,8 @@ fn solutions_of_one_formula_are_diverse() {
     let members = hashes(3, 0..8000);
     let shape = SatShape::new(Construction::Single, 5, 44, 0.75, 8000).unwrap();
     let (nominal, stated) = (shape.figures().fpr, build(&shape, &members).shape.figures().fpr);
-    // Without leaning it is 0.31.
-    assert!(stated < 1.02 * nominal, "{stated}, {nominal}");
+    // Without leaning and annealing it is 0.31.
+    assert!(stated < 0.95 * nominal, "{stated}, {nominal}");
     let shape = SatShape::new(Construction::Nae, 4, 11, 0.75, 8000).unwrap();
     let (nominal, stated) = (shape.figures().fpr, build(&shape, &members).shape.figures().fpr);
     assert!((stated / nominal - 1.0).abs() < 0.03, "{stated}, {nominal}");
@@ -189,6 +189,7 @@ fn digests_that_no_seed_places_are_listed() {
         block_bits: 0,
         entries: 2,
         passed: 0,
+        distance: 0,
     };
     let members = hashes(1, 0..500);
     let filter = build(&shape, &members);
@@ -363,6 +364,52 @@ fn solutions_from_outside_make_the_filter() {
         SatShape::new(Construction::Sliced, 4, 2, 0.6, keys)
     });
     assert!(matches!(many, Err(Error::Infeasible { .. })));
+}
+
+/// Solutions of 4 literals are more distant than independent ones, so their rate is lower. A required
+/// distance is reached with more entries.
+#[test]
+fn solutions_of_one_formula_are_distant() {
+    let members = hashes(3, 0..2000);
+    let shape = SatShape::new(Construction::Single, 4, 22, 0.75, 2000).unwrap();
+    let filter = build(&shape, &members);
+    let (rate, distance) = (filter.shape.figures().fpr, filter.distance().unwrap());
+    // Without annealing it is 0.27 and 0.485.
+    assert!(rate < 0.242 && distance > 0.5, "{rate}, {distance}");
+
+    let shape = SatShape::new(Construction::Single, 3, 11, 0.75, 1000).unwrap();
+    let free = build(&shape, &members[..1000]);
+    assert!(free.distance().unwrap() < 0.49 && free.shape.entries == shape.entries);
+    let wanted = shape.clone().with_distance(0.49).unwrap();
+    let wanted = build(&wanted, &members[..1000]);
+    assert!(wanted.distance().unwrap() >= 0.49);
+    assert!(wanted.shape.entries > shape.entries && wanted.shape.entries < 2 * shape.entries);
+    file(wanted);
+
+    assert_eq!(build(&shape, &[]).distance(), None);
+    let one = SatShape::new(Construction::Single, 4, 1, 0.75, 100).unwrap();
+    assert_eq!(build(&one.with_distance(0.5).unwrap(), &members[..100]).distance(), None);
+    for refused in [-0.1, 0.0, 0.51, f64::NAN] {
+        assert!(matches!(shape.clone().with_distance(refused), Err(Error::Setting { .. })));
+    }
+    let mut settings = Settings::default();
+    settings.set("distance", 0.5);
+    assert!(matches!(SatShape::fit_with(1000, 0.25, &settings), Err(Error::Infeasible { .. })));
+    settings.set("construction", "single");
+    let shape = SatShape::fit_with(1000, 0.25, &settings).unwrap();
+    assert_eq!(shape.distance, 500_000);
+
+    // One solution as often as there are planes.
+    let formula = SatFormula::new(&members[..100], |keys| {
+        SatShape::new(Construction::Single, 4, 5, 0.4, keys)?.with_distance(0.1)
+    });
+    let formula = formula.unwrap();
+    let clauses = tamis_ksat::Formula::from_clauses(formula.clauses(0)).unwrap();
+    let solved = tamis_ksat::solve(&clauses, &Default::default(), &Default::default());
+    let mut values = solved.assignment().unwrap();
+    values.resize(formula.variables() as usize, false);
+    let error = formula.build(&vec![values; 5]).unwrap_err();
+    assert!(matches!(error, Error::Infeasible { .. }), "{error}");
 }
 
 #[test]
