@@ -5,7 +5,7 @@ use std::thread;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyDict};
-use tamis::{Error, KeyHash, KeyHasher};
+use tamis::{Error, KeyHash, KeyHasher, Value};
 
 use crate::column::{Column, Columns};
 use crate::errors::Failure;
@@ -109,15 +109,16 @@ pub(crate) fn map_bools<'py>(
     })
 }
 
-/// Returns a NumPy array of `uint64` with the answers to all keys.
+/// Returns a NumPy array of `dtype`, integers of 64 bits, with the answers to all keys.
 pub(crate) fn map_numbers<'py>(
     py: Python<'py>,
     hasher: &KeyHasher,
     keys: &Columns,
     threads: Option<usize>,
+    dtype: &str,
     answer: impl Fn(&[KeyHash], &mut [u64]) -> Result<(), Error> + Send + Sync,
 ) -> PyResult<Bound<'py, PyAny>> {
-    array_of::<8>(py, keys.len(), "uint64", |out| {
+    array_of::<8>(py, keys.len(), dtype, |out| {
         answer_all::<8>(hasher, keys, threads, out, |hashes, out| {
             let mut numbers = [0; RUN];
             let numbers = &mut numbers[..hashes.len()];
@@ -126,6 +127,43 @@ pub(crate) fn map_numbers<'py>(
             Ok(())
         })
     })
+}
+
+/// Returns the values of all keys, on one thread. A null has none.
+pub(crate) fn map_values(
+    py: Python<'_>,
+    hasher: &KeyHasher,
+    keys: &Columns,
+    answer: impl Fn(KeyHash) -> Result<Option<Value>, Error> + Send + Sync,
+) -> PyResult<Vec<Option<Value>>> {
+    let mut values = Vec::new();
+    py.detach(|| {
+        each_run(hasher, keys, 0..keys.len(), |hashes, column, rows| {
+            let start = values.len();
+            for hash in hashes {
+                values.push(answer(*hash)?);
+            }
+            column.validity(rows, |at, valid| {
+                if !valid {
+                    values[start + at] = None;
+                }
+            });
+            Ok(())
+        })
+    })?;
+    Ok(values)
+}
+
+/// Returns a NumPy array of objects.
+pub(crate) fn object_array<'py>(
+    py: Python<'py>,
+    objects: impl ExactSizeIterator<Item = PyResult<Bound<'py, PyAny>>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let array = py.import("numpy")?.call_method1("empty", (objects.len(), "object"))?;
+    for (at, object) in objects.enumerate() {
+        array.set_item(at, object?)?;
+    }
+    Ok(array)
 }
 
 /// Returns a NumPy array of `bool` with what `change` says of each key, in order, on one thread. Nulls are

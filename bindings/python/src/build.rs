@@ -13,8 +13,8 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyIterator};
 use tamis::{
-    AnyFilter, BuildOptions, Capability, Error, KeyForms, KeyHash, KeyHasher, KeySource, Keyed,
-    Kind, Sizing, Source, plan,
+    AnyFilter, BuildOptions, Capability, Error, HashId, KeyForms, KeyHash, KeyHasher, KeySource,
+    Keyed, Kind, Sizing, Source, plan,
 };
 
 use crate::any::wrap;
@@ -292,9 +292,12 @@ pub(crate) fn build(
     let sizing = options::sizing(capacity, fpr, nbytes, bits_per_key, settings)?;
     let needs = options::capabilities(needs)?;
     let kind = kind.map(options::kind).transpose()?;
-    let ranges =
-        needs.contains(&Capability::Range) || kind.is_some_and(|kind| kind.can(Capability::Range));
-    let hash = hash.unwrap_or(if ranges { "ordered" } else { "fast" });
+    let default_hash = match kind {
+        Some(kind) => kind.default_hash(),
+        None if needs.contains(&Capability::Range) => HashId::Ordered,
+        None => HashId::Fast,
+    };
+    let hash = hash.unwrap_or(default_hash.name());
     let hasher = options::hasher(hash, seed)?;
     let keys = column::take(&hasher, keys)?;
     let count = match &keys {

@@ -50,7 +50,7 @@ impl PyFilter {
     #[new]
     #[pyo3(signature = (
         capacity = None, fpr = None, *, kind = None, needs = None, nbytes = None, bits_per_key = None,
-        hash = "fast", seed = None, settings = None
+        hash = None, seed = None, settings = None
     ))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     fn new(
@@ -61,7 +61,7 @@ impl PyFilter {
         needs: Option<Vec<String>>,
         nbytes: Option<Whole>,
         bits_per_key: Option<f64>,
-        hash: &str,
+        hash: Option<&str>,
         seed: Option<u128>,
         settings: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<PyClassInitializer<Self>> {
@@ -74,7 +74,7 @@ impl PyFilter {
         if !kind.can(Capability::Insert) {
             return Err(raise(Error::Unsupported { kind, capability: Capability::Insert }));
         }
-        let hasher = options::hasher(hash, seed)?;
+        let hasher = options::hasher(hash.unwrap_or(kind.default_hash().name()), seed)?;
         let builder = Keyed::<AnyFilter>::builder(kind).sizing(sizing).hasher(&hasher);
         let keyed = py.detach(|| builder.empty()).map_err(raise)?;
         Ok(PyClassInitializer::from(PyAnyFilter { handle: Handle::new(keyed) }).add_subclass(Self))
@@ -202,7 +202,7 @@ impl PyFilter {
     ) -> PyResult<Bound<'py, PyAny>> {
         let handle = handle(slf);
         let keys = column::take_all(&handle.hasher, keys)?;
-        batch::map_numbers(slf.py(), &handle.hasher, &keys, threads, |hashes, counts| {
+        batch::map_numbers(slf.py(), &handle.hasher, &keys, threads, "uint64", |hashes, counts| {
             handle.read()?.get().filter().count_batch(hashes, counts)
         })
     }

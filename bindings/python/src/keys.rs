@@ -128,3 +128,27 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Whole {
         object.extract().map(Self).map_err(|_| refuse(object))
     }
 }
+
+/// An integer of any sign, given as an `int` or as a `float` such as `-1e6`.
+#[derive(Clone, Copy)]
+pub(crate) struct Integer(pub(crate) i128);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Integer {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if object.is_instance_of::<PyFloat>() {
+            let number: f64 = object.extract()?;
+            if number.fract() == 0.0 && number.abs() <= 2f64.powi(53) {
+                return Ok(Self(number as i128));
+            }
+            let message = format!("expected a whole number, not {number:?}");
+            return Err(crate::errors::exception("InvalidInputError", message));
+        }
+        if object.is_instance_of::<PyBool>() || !object.hasattr("__index__")? {
+            let name = object.get_type().name()?;
+            return Err(PyTypeError::new_err(format!("a value is int, str or bytes, not {name}")));
+        }
+        object.extract().map(Self).map_err(|_| crate::errors::raise(tamis::Error::IntegerSpan))
+    }
+}

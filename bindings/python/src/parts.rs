@@ -59,7 +59,7 @@ pub(crate) fn digests<'py>(
 ) -> PyResult<(Bound<'py, PyAny>, u64)> {
     let hasher = options::hasher(hash, Some(seed))?;
     let keys = column::take_all(&hasher, keys)?;
-    let digests = batch::map_numbers(py, &hasher, &keys, Some(1), |hashes, digests| {
+    let digests = batch::map_numbers(py, &hasher, &keys, Some(1), "uint64", |hashes, digests| {
         digests.iter_mut().zip(hashes).for_each(|(digest, hash)| *digest = hash.hi);
         Ok(())
     })?;

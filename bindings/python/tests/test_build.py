@@ -168,3 +168,15 @@ def test_a_build_does_not_hold_the_interpreter():
 def test_a_window_is_not_built():
     with pytest.raises(TypeError, match=r"tamis\.Window"):
         tamis.build([1], kind="sliding")
+
+
+def test_a_rate_of_zero_makes_an_exact_set():
+    for ours in (tamis.build(range(1000), 0, kind="exact", capacity=1000), tamis.Filter(1000, 0)):
+        ours.update(range(1000))
+        assert ours.kind == "exact" and ours.hash == "secure" and 0 < ours.fpr < 1e-35
+        assert ours.contains(np.arange(100_000)).sum() == 1000
+        ours.remove(7)
+        assert 7 not in ours and len(ours) == 999
+    assert tamis.plan(keys=1000, fpr=0)[0].kind == "exact"
+    with pytest.raises(tamis.InvalidInputError, match="only `exact` takes 0"):
+        tamis.build([1], 0, kind="bloom")

@@ -200,7 +200,7 @@ def test_static_kinds_are_built(kind):
     ("arguments", "error"),
     [
         ({"fpr": float("nan")}, "false positive rate"),
-        ({"fpr": 0}, "false positive rate"),
+        ({"fpr": 0, "kind": "bloom"}, "false positive rate"),
         ({"fpr": 1.5}, "false positive rate"),
         ({"capacity": 1e300}, "whole number"),
         ({"capacity": 2**60}, "at most"),

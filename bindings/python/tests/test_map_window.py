@@ -52,12 +52,66 @@ def test_conflicting_values():
     with pytest.raises(tamis.ConflictError, match="two values"):
         tamis.Map([("a", 1), ("a", 2)])
     assert len(tamis.Map([("a", 1), ("a", 1)])) == 1
-    with pytest.raises(tamis.InvalidInputError):
-        tamis.Map({"a": -1})
-    with pytest.raises(TypeError):
-        tamis.Map({"a": "1"})
     with pytest.raises(TypeError):
         tamis.Map({1.5: 1})
+
+
+def reopened(ours, tmp_path):
+    ours.save(tmp_path / "map.tamis")
+    return tamis.open(tmp_path / "map.tamis")
+
+
+def test_integers_of_any_sign(tmp_path):
+    entries = {"a": -7, "b": 0, "c": np.int8(100), "d": 5.0}
+    for ours in (first := tamis.Map(entries, 1e-6), reopened(first, tmp_path)):
+        assert [ours[key] for key in entries] == [-7, 0, 100, 5]
+        ours["a"] = 3
+        assert ours["a"] == 3 and type(ours["a"]) is int
+        values = ours.lookup(["b", None, "z", "c"], -1)
+        assert values.dtype == np.int64 and values.tolist() == [0, 0, -1, 100]
+        with pytest.raises(tamis.InvalidInputError, match="integers from -7"):
+            ours["a"] = 10**6
+        with pytest.raises(tamis.InvalidInputError, match="integers from -7"):
+            ours["a"] = "red"
+    ends = {"min": -(2**63), "max": 2**63 - 1}
+    assert all(tamis.Map(ends, 1e-6)[key] == value for key, value in ends.items())
+    assert tamis.Map({"max": 2**64 - 1}, 1e-6)["max"] == 2**64 - 1
+    wide = tamis.Map({"a": -1, "b": 2**64 - 2}, 1e-6).lookup(["a", "b", "z"])
+    assert wide.dtype == object and wide.tolist() == [-1, 2**64 - 2, None]
+    for values in ([-1, 2**64 - 1], [2**64], [-(2**63) - 1], [10**60]):
+        with pytest.raises(tamis.InvalidInputError, match="2\\^64"):
+            tamis.Map({key: value for key, value in enumerate(values)})
+
+
+@pytest.mark.parametrize("kind", [str, bytes])
+def test_byte_strings(tmp_path, kind):
+    texts = {"apple": "red", "pear": "grün", "plum": "", "cherry": "red"}
+    entries = texts if kind is str else {key: text.encode() for key, text in texts.items()}
+    columns = (list(entries), list(entries.values()))
+    for built in (tamis.Map(entries, 1e-6), tamis.Map(list(entries.items()), 1e-6), tamis.Map(columns, 1e-6)):
+        for ours in (built, reopened(built, tmp_path)):
+            assert {key: ours[key].decode() for key in texts} == texts
+            assert ours.get("stone") is None and ours.get("stone", "x") == "x"
+            found = ours.lookup(["plum", None, "apple", "stone"])
+            assert found.dtype == object and found.tolist() == [b"", None, b"red", None]
+            assert ours.lookup(["stone"], b"?").tolist() == [b"?"]
+            ours["plum"] = entries["pear"]
+            assert ours["plum"] == "grün".encode()
+            ours["plum"] = ""
+            with pytest.raises(tamis.InvalidInputError, match="3 distinct byte strings"):
+                ours["plum"] = "blue"
+
+
+def test_values_are_of_one_type():
+    for values, types in (([1, "a"], "int and str"), ([b"a", "a"], "bytes and str"), (["a", -1], "str and int")):
+        for entries in (dict(enumerate(values)), (list(range(2)), values)):
+            with pytest.raises(TypeError, match=f"all bytes, but these are {types}"):
+                tamis.Map(entries)
+    for value in (None, True, [], bytearray(b"a")):
+        with pytest.raises(TypeError, match="a value is int, str or bytes, not"):
+            tamis.Map({"a": value})
+    with pytest.raises(tamis.InvalidInputError, match="whole number"):
+        tamis.Map({"a": 1.5})
 
 
 def test_window():

@@ -40,6 +40,7 @@ def test_a_typed_program(tmp_path):
         "mask = seen.contains(np.arange(3))\n"
         "first: tamis.Advice = tamis.plan(keys=1e6)[0]\n"
         "value: int | None = tamis.Map({'a': 1}).get('a')\n"
+        "text: str = tamis.Map({'a': 'b'})['a'].decode()\n"
         "words: list[str] = list(tamis.uniq(['a', 'b']))\n"
     )
     check = [sys.executable, "-m", "mypy", "--strict", str(program)]

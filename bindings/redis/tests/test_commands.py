@@ -11,7 +11,7 @@ from conftest import SOAK, Server, wait_until
 INSERT = ["bloom", "bloom_g", "split_block_bloom", "counting_bloom", "hash_compaction", "quotient"]
 INSERT += ["counting_quotient", "cuckoo", "morton", "tinyset", "removable_tinyset", "broom"]
 INSERT += ["adaptive_bloom", "adaptive_quotient", "spectral_bloom", "growing", "scalable_bloom"]
-INSERT += ["removable_spectral_bloom", "adaptive_cuckoo"]
+INSERT += ["removable_spectral_bloom", "exact", "adaptive_cuckoo"]
 STATIC = ["binary_fuse", "xor", "ribbon", "xorsat"]
 KINDS = [*INSERT, *STATIC, "bloomier", "sliding"]
 

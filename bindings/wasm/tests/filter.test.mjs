@@ -52,7 +52,9 @@ test("golden files answer as those who wrote them", () => {
         const members = numbers(200).map((i) => `member ${i}`);
         assert.equal(sum(filter.containsBatch(members)), 200, file);
         const strangers = numbers(10_000).map((i) => `stranger ${i}`);
-        assert.ok(sum(filter.containsBatch(strangers)) < (file.includes("denying") ? 1500 : 200), file);
+        // These constructions of `sat` state the rate that they measured: 2.7 and 4.2 % with 200 keys.
+        const most = file.includes("denying") ? 1500 : /^sat-(nae|single)/.test(file) ? 840 : 200;
+        assert.ok(sum(filter.containsBatch(strangers)) < most, file);
     }
 });
 

@@ -9,7 +9,7 @@ non-member as a member, at a rate that you choose; it never denies a member.
 >>> "apple" in seen, "pear" in seen
 (True, False)
 
-``Filter`` is a set, ``build`` makes one from all its keys, ``Map`` gives each key a number, ``Window``
+``Filter`` is a set, ``build`` makes one from all its keys, ``Map`` gives each key a value, ``Window``
 remembers the most recent keys of a stream, and ``Dictionary`` is an exact store behind a filter.
 ``open`` maps a file, ``import_filter`` reads filters of Spark, Parquet, Guava and other programs, ``plan``
 compares the kinds, ``uniq`` drops repeated items of a stream.

@@ -3,8 +3,8 @@
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
-from types import TracebackType
-from typing import Any, Literal, Self, TypeAlias, TypeVar, final, overload
+from types import GenericAlias, TracebackType
+from typing import Any, Generic, Literal, Self, TypeAlias, TypeVar, final, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,7 @@ __all__ = [
 
 __version__: str
 _T = TypeVar("_T")
+_V = TypeVar("_V", int, bytes)
 _Key: TypeAlias = str | bytes | bytearray | memoryview | int | np.integer[Any]
 # A NumPy array, an Arrow column of any library, or an iterable of keys and None.
 _Keys: TypeAlias = Any
@@ -104,7 +105,7 @@ class Filter(AnyFilter):
         needs: Sequence[str] | None = None,
         nbytes: float | None = None,
         bits_per_key: float | None = None,
-        hash: _Hash = "fast",
+        hash: _Hash | None = None,
         seed: int | None = None,
         settings: _Settings | None = None,
     ) -> Self: ...
@@ -129,10 +130,11 @@ class Filter(AnyFilter):
     def cardinality(self) -> float: ...
 
 @final
-class Map(AnyFilter):
+class Map(AnyFilter, Generic[_V]):
+    @overload
     def __new__(
         cls,
-        entries: Mapping[Any, int] | Iterable[tuple[Any, int]] | tuple[_Keys, _Keys],
+        entries: Mapping[Any, int] | Iterable[tuple[Any, int]],
         fpr: float | None = None,
         *,
         nbytes: float | None = None,
@@ -142,16 +144,45 @@ class Map(AnyFilter):
         settings: _Settings | None = None,
         threads: int | None = None,
         progress: _Progress | None = None,
-    ) -> Self: ...
+    ) -> Map[int]: ...
     @overload
-    def get(self, key: _Key, default: None = None) -> int | None: ...
+    def __new__(
+        cls,
+        entries: Mapping[Any, str] | Mapping[Any, bytes] | Iterable[tuple[Any, str]] | Iterable[tuple[Any, bytes]],
+        fpr: float | None = None,
+        *,
+        nbytes: float | None = None,
+        bits_per_key: float | None = None,
+        hash: _Hash = "fast",
+        seed: int | None = None,
+        settings: _Settings | None = None,
+        threads: int | None = None,
+        progress: _Progress | None = None,
+    ) -> Map[bytes]: ...
     @overload
-    def get(self, key: _Key, default: _T) -> int | _T: ...
-    def __getitem__(self, key: _Key, /) -> int: ...
-    def __setitem__(self, key: _Key, value: int, /) -> None: ...
+    def __new__(
+        cls,
+        entries: tuple[_Keys, _Keys],
+        fpr: float | None = None,
+        *,
+        nbytes: float | None = None,
+        bits_per_key: float | None = None,
+        hash: _Hash = "fast",
+        seed: int | None = None,
+        settings: _Settings | None = None,
+        threads: int | None = None,
+        progress: _Progress | None = None,
+    ) -> Map[Any]: ...
+    def __class_getitem__(cls, key: Any) -> GenericAlias: ...
+    @overload
+    def get(self, key: _Key, default: None = None) -> _V | None: ...
+    @overload
+    def get(self, key: _Key, default: _T) -> _V | _T: ...
+    def __getitem__(self, key: _Key, /) -> _V: ...
+    def __setitem__(self, key: _Key, value: _V | str, /) -> None: ...
     def lookup(
-        self, keys: _Keys, default: int = 0, *, threads: int | None = None
-    ) -> NDArray[np.uint64]: ...
+        self, keys: _Keys, default: Any = None, *, threads: int | None = None
+    ) -> NDArray[Any]: ...
     @property
     def value_bits(self) -> int: ...
 
