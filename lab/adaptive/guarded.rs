@@ -50,6 +50,8 @@ pub(crate) struct Guarded {
     pub(crate) store: Store,
     pub(crate) counts: Counts,
     adapts: bool,
+    /// Whether ranges that are due are renewed.
+    pub(crate) renews: bool,
 }
 
 impl Guarded {
@@ -64,7 +66,8 @@ impl Guarded {
 
     pub(crate) fn of(filter: AnyFilter, members: Vec<KeyHash>) -> Self {
         let adapts = filter.kind().can(Capability::Adapt);
-        Self { filter, store: Store::new(members), counts: Counts::default(), adapts }
+        let counts = Counts::default();
+        Self { filter, store: Store::new(members), counts, adapts, renews: true }
     }
 
     /// Asks for a stranger, and tells the filter if it was let in. Whether it was.
@@ -89,7 +92,8 @@ impl Guarded {
 
     /// Renews the range that is due, if one is.
     pub(crate) fn renew(&mut self) -> Result<bool> {
-        let Some(range) = self.filter.due()? else { return Ok(false) };
+        let due = if self.renews { self.filter.due()? } else { None };
+        let Some(range) = due else { return Ok(false) };
         self.counts.renewed += 1;
         self.counts.sweeps += u64::from(*range.start() == 0);
         self.filter.renew(self.store.members(&range))?;
@@ -231,14 +235,20 @@ fn field(line: &[u64], at: u32, bits: u32) -> u128 {
 
 /// The first section of this name.
 fn section<'a>(words: &'a [u64], name: &str) -> Result<&'a [u64]> {
+    sections(words, name)?.first().copied().with_context(|| format!("no section {name}"))
+}
+
+/// All sections of this name.
+pub(crate) fn sections<'a>(words: &'a [u64], name: &str) -> Result<Vec<&'a [u64]>> {
     let count = (words[1] >> 48) as usize;
     let mut at = (8 + 3 * count).next_multiple_of(8);
+    let mut found = Vec::new();
     for entry in words[8..8 + 3 * count].as_chunks::<3>().0 {
         let len = entry[1] as usize;
         if entry[0].to_le_bytes().starts_with(name.as_bytes()) {
-            return words.get(at..at + len).context("the file is cut short");
+            found.push(words.get(at..at + len).context("the file is cut short")?);
         }
         at += len.next_multiple_of(8);
     }
-    anyhow::bail!("no section {name}")
+    Ok(found)
 }

@@ -3,10 +3,11 @@
 //!
 //! `cargo run --release -p tamis-lab --bin adaptive`; with `-- --long` larger sizes, and a thousand
 //! million members asked for; with `-- soak 1e9` only that; with `-- scores` or
-//! `-- forgetting` only that attack.
+//! `-- forgetting` only that attack; with `-- levels` only the levels of Theorem 20.
 
 mod attacks;
 mod guarded;
+mod levels;
 mod scores;
 
 use std::fmt::Display;
@@ -41,15 +42,17 @@ fn main() -> Result<()> {
         [] => false,
         ["--long"] => true,
         ["forgetting"] => return attacks::forgetting(&mut claims),
+        ["levels"] => return levels::levels(&mut claims),
         ["scores"] => return scores::scores(&mut claims),
         ["soak", lookups] => return attacks::soak(lookups.parse::<f64>()? as u64, &mut claims),
-        _ => bail!("adaptive [--long | forgetting | scores | soak LOOKUPS]"),
+        _ => bail!("adaptive [--long | forgetting | levels | scores | soak LOOKUPS]"),
     };
     fresh(if long { 2_000_000 } else { 200_000 }, &mut claims)?;
     equal(if long { 2_000_000 } else { 200_000 })?;
     space(if long { 5_000_000 } else { 300_000 }, &mut claims)?;
     sustained(&mut claims)?;
-    levels(&mut claims)?;
+    theorems(&mut claims)?;
+    levels::levels(&mut claims)?;
     attacks::replay(&mut claims)?;
     attacks::mix(&mut claims)?;
     attacks::forgetting(&mut claims)?;
@@ -325,14 +328,14 @@ fn sustained(claims: &mut Claims) -> Result<()> {
 }
 
 /// Theorems 19 and 20: n queries, each repeated as long as it gets in.
-fn levels(claims: &mut Claims) -> Result<()> {
+fn theorems(claims: &mut Claims) -> Result<()> {
     for (power, at_least) in [(2, 3), (3, 2), (6, 1), (8, 1)] {
         let eps = f64::exp2(-f64::from(power));
         let members = hashes(4, 0, KEYS);
         let shape = AdaptiveBloomShape::for_repairs(KEYS, eps, (KEYS as f64 * eps) as u64)?;
         let filter = AdaptiveBloom::build(shape.clone(), &members[..])?;
         let mut guarded = Guarded::of(AnyFilter::AdaptiveBloom(filter), members);
-        levels_of(&mut guarded, eps, claims, &format!("Thm 19; {} levels;", shape.depth()))?;
+        queries_of(&mut guarded, eps, claims, &format!("Thm 19; {} levels;", shape.depth()))?;
         let holds = shape.depth() >= at_least;
         let statement = format!(">= {at_least}");
         claims.add(format!("Thm 19; levels 1/{}", 1.0 / eps), &statement, shape.depth(), holds);
@@ -344,7 +347,7 @@ fn levels(claims: &mut Claims) -> Result<()> {
             bits <= 2.5,
         );
         let mut guarded = Guarded::new(Kind::AdaptiveQuotient, hashes(4, 0, KEYS), eps)?;
-        levels_of(&mut guarded, eps, claims, "Thm 20;")?;
+        queries_of(&mut guarded, eps, claims, "Thm 20;")?;
         let plain = Guarded::new(Kind::Quotient, hashes(4, 0, KEYS), eps)?.bits_a_key();
         let more = guarded.bits_a_key() - plain;
         let claim = format!("Thm 20; bits over a plain quotient filter 1/{}", 1.0 / eps);
@@ -353,7 +356,7 @@ fn levels(claims: &mut Claims) -> Result<()> {
     Ok(())
 }
 
-fn levels_of(guarded: &mut Guarded, eps: f64, claims: &mut Claims, what: &str) -> Result<()> {
+fn queries_of(guarded: &mut Guarded, eps: f64, claims: &mut Claims, what: &str) -> Result<()> {
     let mut random = Random(5);
     let (mut old, mut number) = (Vec::new(), 0);
     for query in 0..KEYS {

@@ -8,6 +8,7 @@
 //!  level 1   | segment 1 | …     | segment 2k |      keys of dead index cells, at fpr^2
 //!  …
 //!  marks     dead index cells; 64-bit hashes of the keys in dead cells of the last level
+//!  removed   128-bit hashes of removed keys       copies   a Bloom filter of keys inserted twice
 //! ```
 //!
 //! A key sets one bit in each segment of level 0. A lookup that finds all its bits set returns
@@ -24,10 +25,34 @@
 //! | levels | as many as the repairs need: one and then the marks of keys at 2^-8, two at 2^-5 |
 //!
 //! It has room for fpr times as many repairs as keys, which is the paper's choice. When half of the
-//! repairs are used, it is renewed: a second filter with other hash functions is built, one range of members for each false positive,
-//! and replaces the first. During a renewal it takes twice the memory. Keys cannot be removed. A
-//! key that the store has deleted is a false positive like others, and is repaired like them; a
-//! renewal drops it.
+//! repairs are used, it is renewed: a second filter with other hash functions is built, one range of
+//! members for each false positive, and replaces the first. During a renewal it takes twice the
+//! memory.
+//!
+//! **Removal.** A bit may belong to several keys, so it cannot be cleared. Counters instead of bits
+//! would take twice to four times the memory of every filter, also of those that never remove. Here the
+//! hash of a removed key goes to an exact table, which is consulted when all bits of a key are set, and
+//! the next renewal drops it, with its bits. A renewal is due when the removed keys are 1/1024 of the
+//! capacity, and each removal pays for its share: the store reads 1024 keys for a removal, in one range
+//! at 2^-8. The paper has O(1) accesses to the store per removal too. The figures are:
+//!
+//! | | |
+//! | --- | --- |
+//! | memory without removals | at most 0.4 % more (0.1 % at 2^-8), for the filter of copies, and at least 64 bytes |
+//! | memory with removals | 0.17 to 0.34 bits per key |
+//! | rate | up to 1.1 % above the stated one at 2^-16, 0.5 % at 2^-8, because of the bits of removed keys |
+//!
+//! These hold if the caller renews what is due. Otherwise each removed key takes 21 to 43 bytes and
+//! leaves its bits: when a second generation of keys has replaced the first, a filter of 2^-8 has a rate
+//! of 10 %.
+//!
+//! A key that was inserted twice must stay when it is removed once. So a key whose bits are all set when
+//! it is inserted enters the filter of copies: all copies, and as many other keys as the false positive
+//! rate meanwhile says, about 1 in 1700 at 2^-8. A removed key that is in it is not denied: it is a
+//! false positive like others, repaired like them, and a renewal drops it. This concerns 0.3 to 0.4 % of the
+//! removed keys for rates up to 1 %, more above, and more if there are many copies. In files without a
+//! filter of copies, which older versions wrote, it concerns all removed keys. A key that the store has
+//! deleted without telling the filter is a false positive, too.
 //!
 //! Bender, Farach-Colton, Goswami, Johnson, McCauley, Singh, *Bloom Filters, Adaptivity, and the
 //! Dictionary Problem*, 2018, section 5. Differences: in the paper one of the bits that the false
@@ -41,15 +66,15 @@
 
 use alloc::boxed::Box;
 use alloc::vec;
-use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
-use tamis_bits::range::{mix, scale};
-use tamis_bits::{Words, prefetch, set};
+use tamis_bits::range::scale;
+use tamis_bits::{prefetch, set};
 use tamis_format::{Name, Reader, Writer};
 
+use self::cells::{CREDIT, Cells, DEAD, EPOCH, FIRST_LEVEL, LEN, STATE_WORDS};
+use super::common::build_by_inserting;
 use super::common::digests::Digests;
-use super::common::{build_by_inserting, usize_words};
 use crate::error::{Error, Full};
 use crate::hash::KeyHash;
 use crate::limits::{MAX_BYTES, MAX_KEYS};
@@ -59,11 +84,15 @@ use crate::options::BuildOptions;
 use crate::settings::Settings;
 use crate::shape::{Figures, Shape};
 use crate::source::KeySource;
-use crate::traits::{Adapt, Build, Filter, Insert, Persist, Repair};
+use crate::traits::{Adapt, Build, Filter, Insert, Persist, Remove, Repair};
+
+mod cells;
 
 const BITS: Name = Name::new("bits");
 const MARKS: Name = Name::new("marks");
 const STATE: Name = Name::new("state");
+const COPIES: Name = Name::new("copies");
+const REMOVED: Name = Name::new("removed");
 const MAX_LEVELS: usize = 7;
 const MAX_SEGMENTS: u32 = 128;
 /// Number of keys that are prefetched ahead of the one being processed.
@@ -108,6 +137,8 @@ pub struct AdaptiveBloomShape {
     keys: u64,
     repairs: u64,
     marks: u64,
+    /// Bits of the filter of copies.
+    copies: u64,
     depth: usize,
     levels: [Level; MAX_LEVELS],
 }
@@ -140,12 +171,22 @@ impl AdaptiveBloomShape {
         }
         // One mark per dead cell and per key after the last level.
         let marks = 8 + ((repairs as f64 + down) / 0.66).ceil() as u64;
-        let shape = Self { keys, repairs, marks, depth, levels };
+        let mut shape = Self { keys, repairs, marks, copies: 0, depth, levels };
+        shape.copies = shape.fit_copies(fpr);
         if shape.is_small_enough() {
             Ok(shape)
         } else {
             Err(Error::Infeasible { why: "the filter would have too many bits" })
         }
+    }
+
+    /// Returns the bits of the filter of copies: 16 for each key that finds all its bits set without being a copy,
+    /// but at most 1/256 of the filter.
+    fn fit_copies(&self, fpr: f64) -> u64 {
+        // The mean rate while the filter is filled: near its capacity, the rate is a power of the number of keys.
+        let mean = fpr / (1.0 + core::f64::consts::LN_2 * f64::from(self.levels[0].segments));
+        let bits = (self.keys as f64 * mean * 16.0) as u64;
+        bits.min((self.bits() + self.marks * 64) / 256).max(64).next_multiple_of(64)
     }
 
     fn is_small_enough(&self) -> bool {
@@ -175,6 +216,11 @@ impl AdaptiveBloomShape {
     fn pieces(&self) -> u64 {
         (self.repairs / 4).max(1)
     }
+
+    /// Returns the number of removed keys that make a renewal due.
+    fn removals(&self) -> u64 {
+        (self.keys / 1024).max(8)
+    }
 }
 
 impl Shape for AdaptiveBloomShape {
@@ -198,7 +244,10 @@ impl Shape for AdaptiveBloomShape {
         Figures {
             keys: self.keys,
             fpr: self.fpr_at(self.keys),
-            bytes: (tamis_bits::lines(self.words()) + tamis_bits::lines(self.marks)) * 64,
+            bytes: [self.words(), self.marks, self.copies.div_ceil(64)]
+                .map(|words| tamis_bits::lines(words) * 64)
+                .iter()
+                .sum(),
             query_cost: f64::from(self.levels[0].segments) * 1.125 + 0.5,
         }
     }
@@ -213,149 +262,6 @@ impl Shape for AdaptiveBloomShape {
             -(keys as f64 * (-1.0 / bits as f64).ln_1p()).exp_m1()
         };
         set.powi(segments as i32)
-    }
-}
-
-/// Bits and marks of one epoch, which has its own hash functions.
-#[derive(Clone, Debug, PartialEq)]
-struct Cells {
-    bits: Words,
-    marks: Digests,
-    /// Epoch, false positives that no range was renewed for yet, keys, dead cells, then keys per
-    /// level.
-    state: [u64; STATE_WORDS],
-}
-
-const STATE_WORDS: usize = 4 + MAX_LEVELS;
-const EPOCH: usize = 0;
-const CREDIT: usize = 1;
-const LEN: usize = 2;
-const DEAD: usize = 3;
-
-impl Cells {
-    fn new(shape: &AdaptiveBloomShape, epoch: u64) -> Result<Self, Error> {
-        let bits = Words::zeroed(usize_words(shape.words())?)?;
-        let mut state = [0; STATE_WORDS];
-        state[EPOCH] = epoch;
-        Ok(Self { bits, marks: Digests::new(shape.marks)?, state })
-    }
-
-    /// Counts a key. A file may state any count up to the limit, from which no key leads further.
-    fn count(&mut self, index: usize) {
-        self.state[index] = (self.state[index] + 1).min(MAX_KEYS);
-    }
-
-    /// Returns the positions of a key's bits in a level.
-    #[inline(always)]
-    fn places<'a>(
-        &self,
-        shape: &'a AdaptiveBloomShape,
-        level: usize,
-        key: KeyHash,
-    ) -> impl Iterator<Item = u64> + use<'a> {
-        let before: u64 = shape.levels[..level].iter().map(Level::all_bits).sum();
-        let Level { segments, bits, .. } = shape.levels[level];
-        let function = mix(self.state[EPOCH] << 3 | level as u64);
-        let (hi, lo) = (mix(key.lo ^ function), mix(key.lo.wrapping_add(function) ^ key.hi));
-        let places = KeyHash { hi, lo }.probes(bits).take(segments as usize);
-        (0..).zip(places).map(move |(segment, bit): (u64, u64)| before + segment * bits + bit)
-    }
-
-    fn contains_bits(&self, shape: &AdaptiveBloomShape, level: usize, key: KeyHash) -> bool {
-        self.places(shape, level, key).all(|bit| set::get(&self.bits, bit))
-    }
-
-    /// Returns the mark of a dead cell.
-    fn dead_mark(level: usize, cell: u64) -> u64 {
-        mix(cell << 3 | level as u64)
-    }
-
-    /// Returns the mark of a key after the last level.
-    fn key_mark(key: KeyHash) -> u64 {
-        mix(key.hi ^ mix(key.lo ^ 0x5bf0_3635_dcd1_d867))
-    }
-
-    fn is_dead(&self, shape: &AdaptiveBloomShape, level: usize, key: KeyHash) -> bool {
-        self.marks.contains(Self::dead_mark(level, shape.levels[level].cell(key)))
-    }
-
-    /// Returns the level that accepts a key, `depth` for the marks of keys; `None` if no level
-    /// does.
-    #[inline(always)]
-    fn accepting_level(&self, shape: &AdaptiveBloomShape, key: KeyHash) -> Option<usize> {
-        if self.contains_bits(shape, 0, key) {
-            self.accepting_level_after_first(shape, key)
-        } else {
-            None
-        }
-    }
-
-    /// Returns the same as [`Self::accepting_level`], for a key whose bits of level 0 are set.
-    fn accepting_level_after_first(
-        &self,
-        shape: &AdaptiveBloomShape,
-        key: KeyHash,
-    ) -> Option<usize> {
-        for level in 0..shape.depth {
-            if level > 0 && !self.contains_bits(shape, level, key) {
-                return None;
-            }
-            if !self.is_dead(shape, level, key) {
-                return Some(level);
-            }
-        }
-        self.marks.contains(Self::key_mark(key)).then_some(shape.depth)
-    }
-
-    /// Inserts a key into a level, and into the following ones while its cell is dead.
-    ///
-    /// # Errors
-    /// [`Full`] only if memory for more marks cannot be allocated; then nothing has changed.
-    fn insert_from(
-        &mut self,
-        shape: &AdaptiveBloomShape,
-        mut level: usize,
-        key: KeyHash,
-    ) -> Result<(), Full> {
-        self.marks.reserve(1)?;
-        while level < shape.depth {
-            let places = self.places(shape, level, key);
-            let bits = self.bits.to_mut();
-            places.for_each(|bit| set::set(bits, bit));
-            self.count(4 + level);
-            if !self.is_dead(shape, level, key) {
-                return Ok(());
-            }
-            level += 1;
-        }
-        self.marks.insert(Self::key_mark(key))
-    }
-
-    /// Makes the cell of `stranger` dead in a level and inserts its members into the next level.
-    fn declare_dead(
-        &mut self,
-        shape: &AdaptiveBloomShape,
-        level: usize,
-        stranger: KeyHash,
-        members: &[KeyHash],
-    ) -> Result<(), Full> {
-        let of = shape.levels[level];
-        let cell = of.cell(stranger);
-        let here = |key: &&KeyHash| {
-            of.cell(**key) == cell && (0..level).all(|above| self.is_dead(shape, above, **key))
-        };
-        let moved: Vec<KeyHash> = members.iter().filter(here).copied().collect();
-        let room = match shape.levels().get(level + 1) {
-            Some(next) => self.state[5 + level] + moved.len() as u64 <= next.keys,
-            None => true,
-        };
-        if !room || self.state[DEAD] >= shape.repairs {
-            return Err(Full::NONE);
-        }
-        self.marks.reserve(1 + moved.len() as u64)?;
-        self.marks.insert(Self::dead_mark(level, cell))?;
-        self.state[DEAD] += 1;
-        moved.iter().try_for_each(|key| self.insert_from(shape, level + 1, *key))
     }
 }
 
@@ -399,11 +305,13 @@ impl AdaptiveBloom {
         }
     }
 
-    /// Returns whether half of the planned repairs are used.
+    /// Returns whether half of the planned repairs are used, or the planned removals.
     fn needs_renewal(&self) -> bool {
-        let level = |(index, level): (usize, &Level)| self.now.state[4 + index] * 2 > level.keys;
+        let keys = |index| self.now.state[FIRST_LEVEL + index];
+        let level = |(index, level): (usize, &Level)| keys(index) * 2 > level.keys;
         let below = self.shape.levels().iter().enumerate().skip(1).any(level);
-        self.now.state[DEAD] * 2 > self.shape.repairs || below
+        let dead = self.now.state[DEAD] * 2 > self.shape.repairs;
+        dead || below || self.now.stale() > self.shape.removals()
     }
 }
 
@@ -460,12 +368,28 @@ impl Insert for AdaptiveBloom {
             && scale(key.hi, self.shape.pieces()) < next.1
         {
             self.now.marks.reserve(1)?;
-            next.0.insert_from(&self.shape, 0, key)?;
-            next.0.count(LEN);
+            next.0.insert(&self.shape, key)?;
         }
-        self.now.insert_from(&self.shape, 0, key)?;
-        self.now.count(LEN);
-        Ok(())
+        self.now.insert(&self.shape, key)
+    }
+}
+
+impl Remove for AdaptiveBloom {
+    /// Removes a key, see the [module](self). It changes the answer for no other key, except that the filter is
+    /// cleared when as many keys were removed as inserted.
+    fn remove(&mut self, key: KeyHash) -> bool {
+        if !self.now.remove(&self.shape, key) {
+            return false;
+        }
+        // The ranges of a whole renewal come with the removals that make it due.
+        let ranges = self.shape.pieces().div_ceil(self.shape.removals());
+        self.now.state[CREDIT] = self.now.state[CREDIT].saturating_add(ranges);
+        if let Some(next) = &mut self.next
+            && scale(key.hi, self.shape.pieces()) < next.1
+        {
+            next.0.remove(&self.shape, key);
+        }
+        true
     }
 }
 
@@ -518,8 +442,7 @@ impl Adapt for AdaptiveBloom {
             },
         };
         for key in members.iter().filter(|key| scale(key.hi, pieces) == next.1) {
-            next.0.insert_from(&self.shape, 0, *key).expect("the new filter has no dead cells yet");
-            next.0.count(LEN);
+            next.0.insert(&self.shape, *key).expect("the new filter has no dead cells yet");
         }
         next.1 += 1;
         self.now.state[CREDIT] = self.now.state[CREDIT].saturating_sub(1);
@@ -539,7 +462,7 @@ pub(super) fn piece(index: u64, pieces: u64) -> RangeInclusive<u64> {
 
 impl Persist for AdaptiveBloom {
     fn write<'a>(&'a self, to: &mut Writer<'a>) {
-        let AdaptiveBloomShape { keys, repairs, marks, depth, .. } = self.shape;
+        let AdaptiveBloomShape { keys, repairs, marks, copies, depth, .. } = self.shape;
         let slots = |cells: &Cells| cells.marks.slots();
         let mut fields = vec![keys, repairs, marks, depth as u64, slots(&self.now)];
         fields.push(self.next.as_ref().map_or(0, |next| next.1));
@@ -547,11 +470,20 @@ impl Persist for AdaptiveBloom {
         for Level { segments, bits, keys } in self.shape.levels() {
             fields.extend([u64::from(*segments), *bits, *keys]);
         }
+        if copies > 0 {
+            let removed = |cells: &Cells| cells.removed.slots();
+            let next = self.next.as_ref().map_or(0, |next| removed(&next.0));
+            fields.extend([copies, removed(&self.now), next]);
+        }
         to.shape(&fields);
         for cells in core::iter::once(&self.now).chain(self.next.as_ref().map(|next| &next.0)) {
             to.words(BITS, &cells.bits);
             to.words(MARKS, cells.marks.table());
             to.slice(STATE, &cells.state);
+            if copies > 0 {
+                to.words(COPIES, &cells.copies);
+                to.words(REMOVED, cells.removed.table());
+            }
         }
     }
 
@@ -576,12 +508,19 @@ impl Persist for AdaptiveBloom {
             level.bits = fields.next(1..=MOST, "bits per segment")?;
             level.keys = fields.next(0..=MAX_KEYS, "keys per level")?;
         }
+        let (mut copies, mut removed) = (0, [0; 2]);
+        if fields.remaining() > 0 {
+            copies = fields.next(1..=MOST, "bits of the filter of copies")?;
+            removed[0] = fields.next(0..=MOST, "slots for removed keys")?;
+            let most = if done == 0 { 0 } else { MOST };
+            removed[1] = fields.next(0..=most, "slots for removed keys of the renewal")?;
+        }
         fields.finish()?;
-        let shape = AdaptiveBloomShape { keys, repairs, marks, depth, levels };
+        let shape = AdaptiveBloomShape { keys, repairs, marks, copies, depth, levels };
         if !shape.is_small_enough() {
             return Err(from.corrupt("the levels have too many bits").into());
         }
-        let mut cells = |slots| -> Result<Cells, Error> {
+        let mut cells = |slots, removed: u64| -> Result<Cells, Error> {
             let bits = from.words(BITS, shape.words())?;
             let marks = Digests::of(from.words(MARKS, slots)?)
                 .ok_or_else(|| from.corrupt("the table of marks has no empty slot"))?;
@@ -591,10 +530,20 @@ impl Persist for AdaptiveBloom {
             if state.iter().skip(2).any(|count| *count > MAX_KEYS) {
                 return Err(from.corrupt("a count of keys is too large").into());
             }
-            Ok(Cells { bits, marks, state })
+            if copies == 0 {
+                let copies = tamis_bits::Words::zeroed(0)?;
+                return Ok(Cells { bits, marks, copies, removed: Digests::new(0)?, state });
+            }
+            let copies = from.words(COPIES, copies.div_ceil(64))?;
+            let removed = Digests::of(from.words(REMOVED, 2 * removed)?)
+                .ok_or_else(|| from.corrupt("the table of removed keys has no empty slot"))?;
+            Ok(Cells { bits, marks, copies, removed, state })
         };
-        let now = cells(slots)?;
-        let next = if done == 0 { None } else { Some(Box::new((cells(next_slots)?, done))) };
+        let now = cells(slots, removed[0])?;
+        let next = match done {
+            0 => None,
+            _ => Some(Box::new((cells(next_slots, removed[1])?, done))),
+        };
         if now.state[LEN] != len {
             return Err(from.corrupt("the number of keys differs from the header").into());
         }
@@ -605,10 +554,10 @@ impl Persist for AdaptiveBloom {
         let corrupt = |what| Err(tamis_format::Error::corrupt(what).into());
         let end = self.shape.bits();
         for cells in core::iter::once(&self.now).chain(self.next.as_ref().map(|next| &next.0)) {
-            if !set::ends_at(&cells.bits, end) {
+            if !set::ends_at(&cells.bits, end) || !set::ends_at(&cells.copies, self.shape.copies) {
                 return corrupt("bits are set past the end");
             }
-            if !cells.marks.is_sound() {
+            if !cells.marks.is_sound() || !cells.removed.is_sound() {
                 return corrupt("a mark cannot be found");
             }
         }
@@ -620,10 +569,110 @@ impl Persist for AdaptiveBloom {
 mod tests {
     use super::*;
     use crate::hash::{HashId, Key, KeyHasher};
+    use alloc::vec::Vec;
 
     fn hashes(seed: u64, keys: core::ops::Range<u64>) -> Vec<KeyHash> {
         let hasher = KeyHasher::new(HashId::Fast, [seed, 20]);
         keys.map(|key| key.hash_with(&hasher)).collect()
+    }
+
+    fn of(range: &RangeInclusive<u64>, members: &[KeyHash]) -> Vec<KeyHash> {
+        members.iter().copied().filter(|key| range.contains(&key.hi)).collect()
+    }
+
+    /// Removed keys return, with a cell that died meanwhile or not. One of two copies stays.
+    #[test]
+    fn removed_keys_return_and_copies_stay() {
+        let members = hashes(3, 0..1000);
+        let shape = AdaptiveBloomShape::fit(1100, 0.05).unwrap();
+        let mut filter = AdaptiveBloom::build(shape, &members[..]).unwrap();
+        let (gone, kept) = members.split_at(300);
+        // Keys that found all bits set count as copies, and stay.
+        assert!(gone.iter().all(|key| filter.remove(*key)) && filter.len() == 700);
+        let ghosts = gone.iter().filter(|key| filter.contains(**key)).count();
+        assert!(ghosts <= 20, "{ghosts} of 300 stay");
+        let denied = *gone.iter().find(|key| !filter.contains(**key)).unwrap();
+        assert!(!filter.remove(denied) && filter.len() == 700);
+        // All cells that a false positive can reach die, without the removed keys.
+        for x in hashes(3, 1 << 40..(1 << 40) + 2000) {
+            filter.adapt(x, &of(&filter.suspects(x), kept));
+        }
+        for key in gone {
+            filter.insert(*key).unwrap();
+        }
+        assert!(members.iter().all(|key| filter.contains(*key)) && filter.len() == 1000);
+        for key in &members[..100] {
+            filter.insert(*key).unwrap();
+            assert!(filter.remove(*key) && filter.contains(*key));
+        }
+        filter.validate().unwrap();
+    }
+
+    /// While members are replaced and what is due is renewed, the rate is the stated one and the table of removed
+    /// keys stays small.
+    #[test]
+    fn members_can_be_replaced_for_ever() {
+        const KEYS: u64 = 4096;
+        let all = hashes(4, 0..5 * KEYS);
+        let shape = AdaptiveBloomShape::fit(KEYS, 1.0 / 32.0).unwrap();
+        let (mut members, later) = (all[..KEYS as usize].to_vec(), &all[KEYS as usize..]);
+        let mut filter = AdaptiveBloom::build(shape, &members[..]).unwrap();
+        let (mut passed, mut asked) = (0, 0);
+        for (i, key) in later.iter().enumerate() {
+            let slot = i % members.len();
+            assert!(filter.remove(members[slot]));
+            members[slot] = *key;
+            filter.insert(*key).unwrap();
+            while let Some(range) = filter.due() {
+                filter.renew(&of(&range, &members));
+            }
+            assert!(filter.now.removed.slots() <= 16 && filter.len() == KEYS, "step {i}");
+            if i % 128 == 0 {
+                assert!(members.iter().all(|key| filter.contains(*key)), "a false negative");
+                let from = 1 << 40 | (i as u64) << 20;
+                passed +=
+                    hashes(4, from..from + 2000).iter().filter(|x| filter.contains(**x)).count();
+                asked += 2000;
+            }
+        }
+        let rate = passed as f64 / f64::from(asked) * 32.0;
+        assert!((0.93..1.05).contains(&rate) && filter.renewals() > 1000, "{rate} of the rate");
+        filter.validate().unwrap();
+    }
+
+    /// A filter of the first layout does not know which keys have copies: removed keys stay until a renewal.
+    #[test]
+    fn the_first_layout_keeps_removed_keys_until_a_renewal() {
+        let members = hashes(5, 0..2000);
+        let mut shape = AdaptiveBloomShape::fit(2000, 0.01).unwrap();
+        shape.copies = 0;
+        let mut filter = AdaptiveBloom::build(shape, &members[..]).unwrap();
+        let (gone, kept) = members.split_at(20);
+        assert!(gone.iter().all(|key| filter.remove(*key) && filter.contains(*key)));
+        assert!(filter.len() == 1980 && filter.due().is_some());
+        while let Some(range) = filter.due() {
+            filter.renew(&of(&range, kept));
+        }
+        assert!(filter.renewals() == 1 && kept.iter().all(|key| filter.contains(*key)));
+        let ghosts = gone.iter().filter(|key| filter.contains(**key)).count();
+        assert!(ghosts <= 2, "{ghosts} of 20 stay");
+    }
+
+    /// A filter that loses its last key is cleared, but not if that takes longer than the insertions did.
+    #[test]
+    fn an_empty_filter_is_cleared() {
+        let members = hashes(6, 0..2000);
+        let shape = AdaptiveBloomShape::fit(2000, 0.01).unwrap();
+        let mut filter = AdaptiveBloom::new(shape.clone()).unwrap();
+        filter.insert(members[0]).unwrap();
+        assert!(filter.remove(members[0]) && filter.is_empty() && !filter.contains(members[0]));
+        assert!(set::ones(&filter.now.bits) > 0);
+        for key in &members {
+            filter.insert(*key).unwrap();
+        }
+        assert!(members.iter().all(|key| filter.remove(*key)) && filter.is_empty());
+        assert!(set::ones(&filter.now.bits) == 0 && filter.now.stale() == 0);
+        assert!(!members.iter().any(|key| filter.contains(*key)));
     }
 
     #[test]

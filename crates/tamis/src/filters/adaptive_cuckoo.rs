@@ -366,7 +366,17 @@ impl Persist for AdaptiveCuckoo {
     }
 
     fn validate(&self) -> Result<(), Error> {
-        self.table.validate()
+        self.table.validate()?;
+        let corrupt = |what| Err(tamis_format::Error::corrupt(what).into());
+        for (class, slot) in self.table.classes() {
+            if class.bits == 0 {
+                return corrupt("the class bits of a slot are 0");
+            }
+            if self.class_selector(class) != Some(self.selector(slot)) {
+                return corrupt("two slots of a class have different selectors");
+            }
+        }
+        Ok(())
     }
 }
 

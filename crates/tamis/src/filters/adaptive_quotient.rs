@@ -5,7 +5,8 @@
 //!  hash.hi ──► the quotient except its last 8 bits             ┐ an unmodified
 //!  hash.lo ──► these 8 bits and the remainder, under the       │ quotient filter
 //!              hash function of the key's piece                ┘
-//!  marks       the dead fingerprints, and 64-bit hashes of the members that have them
+//!  level 1, 2  smaller quotient filters for members with dead fingerprints, if `levels` is 2 or 3
+//!  marks       the dead fingerprints, and 64-bit hashes of the members that have them in all levels
 //!
 //!  hi      0 ───────────── the sweep ───────────── 2^64     in pieces of 256 keys
 //!          the next hash function  │ the old one
@@ -24,17 +25,37 @@
 //! | cache lines | those of the quotient filter; for a member one more, to check that it is not dead |
 //! | building | by insertions, as in the quotient filter |
 //!
+//! With `levels=2` the members of dead fingerprints are in a second quotient filter, with the rate
+//! eps^(1/sqrt(eps)) of the paper, and `levels=3` has a third one, with eps^(1/eps_1). A false positive
+//! makes its fingerprint dead in the level that accepted it. What this saves is the difference between a
+//! mark of a key, 97 bits, and a slot of r + 3 bits:
+//!
+//! | eps | rate of level 1 | of level 2 | bits per key for repairs, `levels=1` | `levels=2` | `levels=3` |
+//! | --- | --- | --- | --- | --- | --- |
+//! | 1/4 | 2^-4 | 2^-32 | 0.83 | 0.50 | 0.52 |
+//! | 1/16 | 2^-16 | 2^-64 | 0.83 | 0.55 | 0.55 |
+//! | 1/32 | 2^-29 | 2^-64 | 0.83 | 0.64 | 0.64 |
+//! | 2^-6 and below | 2^-48 | 2^-64 | 0.83 | 0.75 | 0.75 |
+//!
+//! The figures are for 10^7 keys. The slots of a level are a power of two, so at other numbers of keys
+//! more levels take up to 0.2 bits per key more than one from 1/64 on. A level doubles when it is full,
+//! as the table of marks does.
+//!
 //! A repair and the sweep each read a range of members: two accesses to the store per false
 //! positive. Unlike [`broom`](super::broom), the filter cannot drop keys that the store does not
 //! have.
 //!
 //! Bender, Farach-Colton, Goswami, Johnson, McCauley, Singh, *Bloom Filters, Adaptivity, and the
 //! Dictionary Problem*, 2018, section 5. Differences: the paper has log* n levels of quotient
-//! filters. That is two in practice, and the rate of the second is 2^-128 where that of the first
-//! is 2^-8, so here it is a table of 64-bit hashes. A dead bit in each slot would take more space
+//! filters. That is two in practice, and the rate of the second is 2^-128 where that of the first is
+//! 2^-8, so by default it is a table of 64-bit hashes, and follows the last of several levels, whose
+//! rates are at least 2^-64. A dead bit in each slot would take more space
 //! than one mark per dead fingerprint. The top bits of the quotient never change, so the keys that
 //! can share a fingerprint are a range of hashes.
 
+mod upper;
+
+use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
@@ -42,6 +63,7 @@ use tamis_bits::packed;
 use tamis_bits::range::{mix, scale};
 use tamis_format::{Name, Reader, Writer};
 
+use self::upper::Upper;
 use super::adaptive_bloom::piece;
 use super::common::build_by_inserting;
 use super::common::digests::Digests;
@@ -52,10 +74,10 @@ use crate::limits::MAX_KEYS;
 #[cfg(not(feature = "std"))]
 use crate::math::Float;
 use crate::options::BuildOptions;
-use crate::settings::Settings;
+use crate::settings::{Setting, Settings};
 use crate::shape::{Figures, Shape};
 use crate::source::KeySource;
-use crate::traits::{Adapt, Build, Filter, Insert, Persist, Remove, Repair};
+use crate::traits::{Adapt, Build, Filter, Insert, Persist, Remove, Repair, Resize};
 
 const MARKS: Name = Name::new("marks");
 const STATE: Name = Name::new("state");
@@ -70,25 +92,65 @@ const LOOSE_BITS: u32 = 8;
 /// Number of hashes computed at a time for a batch of lookups.
 const BATCH: usize = 64;
 
+const LEVELS: Setting = Setting::new(
+    "levels",
+    "1 to 3 quotient filters, the later ones for the keys of dead fingerprints; default: 1",
+);
+const MAX_LEVELS: u64 = 3;
+
 /// The size of an adaptive quotient filter: a quotient filter, with room for one more key during a
-/// sweep, and slots for marks.
+/// sweep, smaller ones for the further levels, and slots for marks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdaptiveQuotientShape {
     table: QuotientShape,
+    /// The levels from 1 on.
+    upper: Upper<QuotientShape>,
     marks: u64,
     keys: u64,
 }
 
 impl AdaptiveQuotientShape {
-    fn new(table: QuotientShape, keys: u64) -> Self {
-        // A dead fingerprint and slightly more than one key on average, for each piece of a sweep.
-        let repairs = (pieces(keys) as f64 * 2.2).ceil() as u64;
-        Self { table, marks: 16 + repairs + repairs / 2, keys }
+    fn new(table: QuotientShape, upper: Upper<QuotientShape>, keys: u64) -> Self {
+        // For each piece of a sweep a dead fingerprint, and slightly more than one key on average unless there is
+        // another level for it.
+        let each = if upper.len() == 0 { 2.2 } else { 1.1 };
+        let repairs = (pieces(keys) as f64 * each).ceil() as u64;
+        Self { table, upper, marks: 16 + repairs + repairs / 2, keys }
+    }
+
+    /// Returns the shapes of the levels from 1 to `levels - 1` above a table for `fpr`.
+    fn fit_upper(
+        table: &QuotientShape,
+        keys: u64,
+        fpr: f64,
+        levels: u64,
+    ) -> Result<Upper<QuotientShape>, Error> {
+        let fixed = fixed_bits(table);
+        // The rates of the paper, as numbers of bits: eps_1 = eps^(1 / sqrt(eps)), eps_i = eps^(1 / eps_(i - 1)).
+        let mut bits = -fpr.log2() / fpr.sqrt();
+        let mut down = pieces(keys) as f64 * 1.2;
+        let mut upper = Upper::new();
+        for _ in 1..levels {
+            let room = (down + 4.0 * down.sqrt()).ceil() as u64 + 16;
+            // Two bits more, because a range of slots has a few keys of this level; and enough for a level that
+            // has grown to hold all keys.
+            let length = fixed + bits.min(64.0).ceil() as u32 + 2;
+            let least = 2 + table.quotient().max(room.ilog2() + 2);
+            upper.push(QuotientShape::of_bits(room, length.clamp(least, 64))?);
+            down *= (-bits).exp2();
+            bits = -fpr.log2() * bits.min(64.0).exp2();
+        }
+        Ok(upper)
     }
 
     /// Returns the number of bits of `hi` that do not depend on the hash function.
     fn fixed(&self) -> u32 {
-        self.table.quotient().saturating_sub(LOOSE_BITS)
+        fixed_bits(&self.table)
+    }
+
+    /// Returns the number of quotient filters.
+    pub fn levels(&self) -> usize {
+        1 + self.upper.len()
     }
 
     /// Returns the number of keys in the fullest range of slots when there are `keys` keys, by
@@ -119,11 +181,21 @@ fn pieces(keys: u64) -> u64 {
     (keys / PIECE).max(1)
 }
 
+fn fixed_bits(table: &QuotientShape) -> u32 {
+    table.quotient().saturating_sub(LOOSE_BITS)
+}
+
 impl Shape for AdaptiveQuotientShape {
+    const SETTINGS: &'static [Setting] = &[LEVELS];
+
     fn fit_with(keys: u64, fpr: f64, settings: &Settings) -> Result<Self, Error> {
+        let is_valid = |levels| (1..=MAX_LEVELS).contains(&levels);
+        let levels = settings.number(&LEVELS, is_valid)?.unwrap_or(1);
         let mut mean = fpr;
         loop {
-            let shape = Self::new(QuotientShape::fit_with(keys + 1, mean, settings)?, keys);
+            let table = QuotientShape::fit(keys + 1, mean)?;
+            let upper = Self::fit_upper(&table, keys, fpr, levels)?;
+            let shape = Self::new(table, upper, keys);
             if shape.figures().fpr <= fpr {
                 return Ok(shape);
             }
@@ -137,7 +209,9 @@ impl Shape for AdaptiveQuotientShape {
     }
 
     fn parameters(&self) -> crate::settings::Parameters {
-        self.table.parameters()
+        let mut parameters = self.table.parameters();
+        parameters.extend([("levels", (self.levels() as u64).into())]);
+        parameters
     }
 
     /// Returns the figures, with the rate of the fullest range of slots that a filter can have. No
@@ -152,7 +226,9 @@ impl Shape for AdaptiveQuotientShape {
         Figures {
             keys: self.keys,
             fpr: (self.max_range(keys) * (-f64::from(bits)).exp2()).min(1.0),
-            bytes: table.bytes + tamis_bits::lines(self.marks) * 64,
+            bytes: table.bytes
+                + self.upper.iter().map(|upper| upper.figures().bytes).sum::<u64>()
+                + tamis_bits::lines(self.marks) * 64,
             query_cost: table.query_cost + 0.5,
         }
     }
@@ -178,16 +254,19 @@ impl Shape for AdaptiveQuotientShape {
 pub struct AdaptiveQuotient {
     shape: AdaptiveQuotientShape,
     table: Quotient,
+    /// The levels from 1 on. They grow when they are full.
+    upper: Upper<Quotient>,
     marks: Digests,
     /// Completed sweeps, pieces swept in the current one, false positives that no piece was swept for
     /// yet.
     state: [u64; 3],
 }
 
-/// The hash of a key under the hash function of its piece, and its fingerprint.
+/// The hash of a key under the hash function of a level and of its piece, and its fingerprint there.
 #[derive(Clone, Copy)]
 struct Mapped {
     hash: KeyHash,
+    level: usize,
     fingerprint: u64,
 }
 
@@ -198,7 +277,8 @@ impl AdaptiveQuotient {
     /// [`Error::Memory`] if the filter cannot be allocated.
     pub fn new(shape: AdaptiveQuotientShape) -> Result<Self, Error> {
         let (table, marks) = (Quotient::new(shape.table.clone())?, Digests::new(shape.marks)?);
-        Ok(Self { shape, table, marks, state: [0; 3] })
+        let upper = shape.upper.iter().cloned().map(Quotient::new).collect::<Result<_, _>>()?;
+        Ok(Self { shape, table, upper, marks, state: [0; 3] })
     }
 
     /// Returns the number of completed sweeps.
@@ -210,57 +290,161 @@ impl AdaptiveQuotient {
         pieces(self.shape.keys)
     }
 
+    /// Returns the number of the hash function of a key's piece.
     #[inline(always)]
-    fn map(&self, key: KeyHash) -> Mapped {
+    fn sweep(&self, key: KeyHash) -> u64 {
         let [sweeps, done, _] = self.state;
         let swept = scale(key.hi, self.pieces()) < done;
-        self.map_under(key, sweeps.wrapping_add(u64::from(swept)))
+        sweeps.wrapping_add(u64::from(swept))
     }
 
-    /// Maps a key under the hash function of a sweep: the top of the quotient comes from `hi`, its
-    /// other bits and the remainder from `lo`.
     #[inline(always)]
-    fn map_under(&self, key: KeyHash, sweep: u64) -> Mapped {
-        let (q, r) = (self.shape.table.quotient(), self.shape.table.remainder());
-        let mixed = mix(key.lo ^ mix(sweep.wrapping_add(0x9e37_79b9_7f4a_7c15)));
+    fn map(&self, key: KeyHash) -> Mapped {
+        self.map_under(0, key, self.sweep(key))
+    }
+
+    /// Maps a key to a level under the hash function of a sweep: the top of the hash comes from `hi`, its other
+    /// bits from `lo`.
+    #[inline(always)]
+    fn map_under(&self, level: usize, key: KeyHash, sweep: u64) -> Mapped {
+        let mut function = mix(sweep.wrapping_add(0x9e37_79b9_7f4a_7c15));
+        let mut shape = &self.shape.table;
+        if level > 0 {
+            function = mix(function.wrapping_add(level as u64));
+            shape = &self.shape.upper[level - 1];
+        }
+        let mixed = mix(key.lo ^ function);
         let fixed = self.shape.fixed();
         let hi = key.hi & !packed::mask(64 - fixed) | mixed >> fixed;
-        Mapped { hash: KeyHash { hi, lo: key.lo }, fingerprint: hi >> (64 - q - r) }
+        let fingerprint = hi >> (64 - shape.quotient() - shape.remainder());
+        Mapped { hash: KeyHash { hi, lo: key.lo }, level, fingerprint }
     }
 
-    /// Returns the mark of a dead fingerprint.
-    fn dead_mark(fp: u64) -> u64 {
-        mix(fp)
+    fn table(&self, level: usize) -> &Quotient {
+        if level == 0 { &self.table } else { &self.upper[level - 1] }
     }
 
-    /// Returns the mark of a key with a dead fingerprint.
-    fn key_mark(key: KeyHash) -> u64 {
-        mix(key.hi ^ mix(key.lo ^ 0x5bf0_3635_dcd1_d867))
+    fn table_mut(&mut self, level: usize) -> &mut Quotient {
+        if level == 0 { &mut self.table } else { &mut self.upper[level - 1] }
+    }
+
+    /// Returns the mark of a dead fingerprint. Without the constant, fingerprint 0 of level 1 would have the mark of
+    /// fingerprint 1 of level 0.
+    fn dead_mark(mapped: &Mapped) -> [u64; 1] {
+        let Mapped { level, fingerprint, .. } = *mapped;
+        match level {
+            0 => [mix(fingerprint)],
+            _ => [mix(mix(fingerprint ^ 0x9e37_79b9_7f4a_7c15).wrapping_add(level as u64))],
+        }
+    }
+
+    /// Returns the mark of a key with dead fingerprints in all levels.
+    fn key_mark(key: KeyHash) -> [u64; 1] {
+        [mix(key.hi ^ mix(key.lo ^ 0x5bf0_3635_dcd1_d867))]
     }
 
     fn is_dead(&self, mapped: &Mapped) -> bool {
-        self.marks.contains(Self::dead_mark(mapped.fingerprint))
+        self.marks.contains(Self::dead_mark(mapped))
     }
 
-    fn insert_mapped(&mut self, key: KeyHash, mapped: &Mapped) -> Result<(), Full> {
-        let dead = self.is_dead(mapped);
-        if dead {
-            self.marks.reserve(1)?;
+    /// Returns the level that accepts a key whose fingerprint of level 0 is present and has been mapped; the number
+    /// of levels if the key has a mark; `None` if no level accepts it.
+    #[inline]
+    fn accepting_level(&self, key: KeyHash, first: &Mapped) -> Option<usize> {
+        if !self.is_dead(first) {
+            return Some(0);
         }
-        self.table.insert(mapped.hash)?;
-        if dead { self.marks.insert(Self::key_mark(key)) } else { Ok(()) }
+        let (levels, sweep) = (self.shape.levels(), self.sweep(key));
+        for level in 1..levels {
+            let mapped = self.map_under(level, key, sweep);
+            if !self.table(level).contains(mapped.hash) {
+                return None;
+            }
+            if !self.is_dead(&mapped) {
+                return Some(level);
+            }
+        }
+        self.marks.contains(Self::key_mark(key)).then_some(levels)
     }
 
-    fn remove_mapped(&mut self, key: KeyHash, mapped: &Mapped) -> bool {
-        let dead = self.is_dead(mapped);
-        if !self.table.contains(mapped.hash) || dead && !self.marks.remove(Self::key_mark(key)) {
+    /// Inserts a key into a level, and into the following ones while its fingerprint is dead.
+    ///
+    /// # Errors
+    /// [`Full`] if a table is; then no answer has changed.
+    fn insert_from(&mut self, level: usize, key: KeyHash, sweep: u64) -> Result<(), Full> {
+        if level == self.shape.levels() {
+            return self.marks.insert(Self::key_mark(key));
+        }
+        let mapped = self.map_under(level, key, sweep);
+        if level > 0 {
+            self.reserve(level)?;
+        }
+        self.table_mut(level).insert(mapped.hash)?;
+        if self.is_dead(&mapped)
+            && let Err(full) = self.insert_from(level + 1, key, sweep)
+        {
+            self.table_mut(level).remove(mapped.hash);
+            return Err(full);
+        }
+        Ok(())
+    }
+
+    /// Doubles the capacity of a level from 1 on if it is full. Fingerprints keep their bits.
+    fn reserve(&mut self, level: usize) -> Result<(), Full> {
+        let table = &mut self.upper[level - 1];
+        let keys = table.shape().keys();
+        if table.len() >= keys {
+            table.resize(keys * 2, None).map_err(|_| Full::NONE)?;
+        }
+        Ok(())
+    }
+
+    /// Removes a key from a level and the following ones. Returns whether it was in all that its dead fingerprints
+    /// lead to.
+    fn remove_from(&mut self, level: usize, key: KeyHash, sweep: u64) -> bool {
+        if level == self.shape.levels() {
+            return self.marks.remove(Self::key_mark(key));
+        }
+        let mapped = self.map_under(level, key, sweep);
+        let dead = self.is_dead(&mapped);
+        if !self.table(level).contains(mapped.hash)
+            || dead && !self.remove_from(level + 1, key, sweep)
+        {
             return false;
         }
-        self.table.remove(mapped.hash);
-        if dead && !self.table.contains(mapped.hash) {
-            self.marks.remove(Self::dead_mark(mapped.fingerprint));
+        self.table_mut(level).remove(mapped.hash);
+        if dead && !self.table(level).contains(mapped.hash) {
+            self.marks.remove(Self::dead_mark(&mapped));
         }
         true
+    }
+
+    /// Declares the fingerprint of `stranger` in a level dead, and inserts the members that have it into the next
+    /// level.
+    fn declare_dead(
+        &mut self,
+        level: usize,
+        stranger: KeyHash,
+        members: &[KeyHash],
+    ) -> Result<(), Full> {
+        let dead = self.map_under(level, stranger, self.sweep(stranger));
+        let is_here = |key: &&KeyHash| {
+            let sweep = self.sweep(**key);
+            let is_dead = |below| self.is_dead(&self.map_under(below, **key, sweep));
+            self.map_under(level, **key, sweep).fingerprint == dead.fingerprint
+                && (0..level).all(is_dead)
+        };
+        let alike: Vec<KeyHash> = members.iter().filter(is_here).copied().collect();
+        self.marks.reserve(alike.len() as u64 + 1)?;
+        for (at, key) in alike.iter().enumerate() {
+            if let Err(full) = self.insert_from(level + 1, *key, self.sweep(*key)) {
+                for key in &alike[..at] {
+                    self.remove_from(level + 1, *key, self.sweep(*key));
+                }
+                return Err(full);
+            }
+        }
+        self.marks.insert(Self::dead_mark(&dead))
     }
 }
 
@@ -268,8 +452,7 @@ impl Filter for AdaptiveQuotient {
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
         let mapped = self.map(key);
-        self.table.contains(mapped.hash)
-            && (!self.is_dead(&mapped) || self.marks.contains(Self::key_mark(key)))
+        self.table.contains(mapped.hash) && self.accepting_level(key, &mapped).is_some()
     }
 
     /// Returns the keys inserted minus the keys removed.
@@ -290,7 +473,7 @@ impl Filter for AdaptiveQuotient {
             }
             self.table.contains_prefetching(&mapped[..keys.len()], out);
             for (key, out) in keys.iter().zip(out).filter(|(_, out)| **out) {
-                *out = !self.is_dead(&self.map(*key)) || self.marks.contains(Self::key_mark(*key));
+                *out = self.accepting_level(*key, &self.map(*key)).is_some();
             }
         }
     }
@@ -317,13 +500,13 @@ impl Insert for AdaptiveQuotient {
         if self.len() >= self.shape.keys {
             return Err(Full::NONE);
         }
-        self.insert_mapped(key, &self.map(key))
+        self.insert_from(0, key, self.sweep(key))
     }
 }
 
 impl Remove for AdaptiveQuotient {
     fn remove(&mut self, key: KeyHash) -> bool {
-        self.remove_mapped(key, &self.map(key))
+        self.remove_from(0, key, self.sweep(key))
     }
 }
 
@@ -335,35 +518,29 @@ impl Adapt for AdaptiveQuotient {
     }
 
     fn adapt(&mut self, stranger: KeyHash, members: &[KeyHash]) -> Repair {
-        if !self.contains(stranger) {
-            return Repair::NotNeeded;
-        }
+        let mapped = self.map(stranger);
+        let accepting = |filter: &Self| {
+            let present = filter.table.contains(mapped.hash);
+            present.then(|| filter.accepting_level(stranger, &mapped)).flatten()
+        };
+        let Some(mut level) = accepting(self) else { return Repair::NotNeeded };
         self.state[2] = self.state[2].saturating_add(1);
-        let (mark, mapped) = (Self::key_mark(stranger), self.map(stranger));
+        let mark = Self::key_mark(stranger);
         if members.iter().any(|key| Self::key_mark(*key) == mark) {
             return Repair::Impossible;
         }
-        if self.is_dead(&mapped) {
-            // The key has a mark but is not a member.
-            while self.marks.remove(mark) {}
-            return Repair::Extended;
+        loop {
+            if level == self.shape.levels() {
+                // The key has a mark but is not a member.
+                while self.marks.remove(mark) {}
+            } else if self.declare_dead(level, stranger, members).is_err() {
+                return Repair::Impossible;
+            }
+            match accepting(self) {
+                Some(next) => level = next,
+                None => return Repair::Extended,
+            }
         }
-        let alike: Vec<KeyHash> = members
-            .iter()
-            .filter(|key| self.map(**key).fingerprint == mapped.fingerprint)
-            .copied()
-            .collect();
-        let marks = alike
-            .iter()
-            .map(|key| Self::key_mark(*key))
-            .chain([Self::dead_mark(mapped.fingerprint)]);
-        if self.marks.reserve(alike.len() as u64 + 1).is_err() {
-            return Repair::Impossible;
-        }
-        for mark in marks {
-            self.marks.insert(mark).expect("there is room");
-        }
-        Repair::Extended
     }
 
     /// Returns the next piece to sweep, one for each false positive.
@@ -378,19 +555,17 @@ impl Adapt for AdaptiveQuotient {
         let ours = members.iter().filter(|key| scale(key.hi, self.pieces()) == done);
         let ours: Vec<KeyHash> = ours.copied().collect();
         for (at, key) in ours.iter().enumerate() {
-            let [old, new] = [0, 1].map(|next| self.map_under(*key, sweeps.wrapping_add(next)));
-            if self.insert_mapped(*key, &new).is_err() {
+            let (old, new) = (sweeps, sweeps.wrapping_add(1));
+            if self.insert_from(0, *key, new).is_err() {
                 // The table has no free slot, once in 10^15 tables: this piece is left unchanged.
                 for key in &ours[..at] {
-                    let [old, new] =
-                        [0, 1].map(|next| self.map_under(*key, sweeps.wrapping_add(next)));
-                    self.remove_mapped(*key, &new);
+                    self.remove_from(0, *key, new);
                     // It was there before, except in a damaged file.
-                    let _ = self.insert_mapped(*key, &old);
+                    let _ = self.insert_from(0, *key, old);
                 }
                 return;
             }
-            self.remove_mapped(*key, &old);
+            self.remove_from(0, *key, old);
         }
         self.state[1] += 1;
         if self.state[1] == self.pieces() {
@@ -400,12 +575,17 @@ impl Adapt for AdaptiveQuotient {
 }
 
 impl Persist for AdaptiveQuotient {
-    /// Writes its own sections, then those of the quotient filter.
+    /// Writes its own sections, then those of the quotient filters.
     fn write<'a>(&'a self, to: &mut Writer<'a>) {
-        to.shape(&[self.shape.keys, self.shape.marks, self.marks.slots()]);
+        let mut fields = vec![self.shape.keys, self.shape.marks, self.marks.slots()];
+        for (shape, table) in self.shape.upper.iter().zip(self.upper.iter()) {
+            fields.extend([shape.keys(), table.len()]);
+        }
+        to.shape(&fields);
         to.words(MARKS, self.marks.table());
         to.slice(STATE, &self.state);
         self.table.write(to);
+        self.upper.iter().for_each(|table| table.write(to));
     }
 
     fn read(from: &mut Reader) -> Result<Self, Error> {
@@ -415,6 +595,11 @@ impl Persist for AdaptiveQuotient {
         let keys = fields.next(len.saturating_sub(1)..=MAX_KEYS, "capacity")?;
         let slots = fields.next(1..=MAX_MARKS, "planned slots for marks")?;
         let now = fields.next(slots..=MAX_MARKS, "slots for marks")?;
+        let mut upper = Vec::new();
+        while fields.remaining() > 0 && upper.len() + 1 < MAX_LEVELS as usize {
+            let planned = fields.next(1..=MAX_KEYS, "planned capacity of a level")?;
+            upper.push([planned, fields.next(0..=MAX_KEYS, "keys of a level")?]);
+        }
         fields.finish()?;
         let marks = Digests::of(from.words(MARKS, now)?)
             .ok_or_else(|| from.corrupt("the table of marks has no empty slot"))?;
@@ -424,11 +609,29 @@ impl Persist for AdaptiveQuotient {
             return Err(from.corrupt("the sweep cursor is past the last piece").into());
         }
         let table = Quotient::read(from)?;
-        let shape = AdaptiveQuotientShape::new(table.shape().clone(), keys);
+        let fixed = fixed_bits(table.shape());
+        let (mut tables, mut shapes) = (Upper::new(), Upper::new());
+        for [planned, len] in upper {
+            let table = Quotient::read_with_len(from, len)?;
+            let (bits, now) = (table.shape().bits(), table.shape().keys());
+            // A repair finds the members of a fingerprint by the fixed bits. A level doubles when it is full.
+            let doubled = (0..u64::BITS).any(|times| planned.checked_shl(times) == Some(now));
+            let of_bits = |keys| QuotientShape::of_bits(keys, bits).ok();
+            match of_bits(planned) {
+                Some(shape)
+                    if bits > fixed && doubled && of_bits(now).as_ref() == Some(table.shape()) =>
+                {
+                    shapes.push(shape);
+                }
+                _ => return Err(from.corrupt("a level has the wrong size").into()),
+            }
+            tables.push(table);
+        }
+        let shape = AdaptiveQuotientShape::new(table.shape().clone(), shapes, keys);
         if shape.marks != slots || table.shape().keys() != keys + 1 {
             return Err(from.corrupt("the capacity of the quotient filter is wrong").into());
         }
-        Ok(Self { shape, table, marks, state })
+        Ok(Self { shape, table, upper: tables, marks, state })
     }
 
     fn validate(&self) -> Result<(), Error> {
@@ -436,6 +639,7 @@ impl Persist for AdaptiveQuotient {
             let what = "a mark cannot be found";
             return Err(tamis_format::Error::corrupt(what).into());
         }
+        self.upper.iter().try_for_each(Quotient::validate)?;
         self.table.validate()
     }
 }
@@ -483,11 +687,82 @@ mod tests {
         filter.validate().unwrap();
     }
 
+    fn with_levels(keys: u64, fpr: f64, levels: u64) -> AdaptiveQuotientShape {
+        let mut settings = Settings::default();
+        settings.set(LEVELS.name, levels);
+        AdaptiveQuotientShape::fit_with(keys, fpr, &settings).unwrap()
+    }
+
+    /// False positives are rejected in every level, members are found there, and nothing is left when all are
+    /// removed. Without sweeps the levels grow.
+    #[test]
+    fn every_level_is_reached_and_grows() {
+        let members = hashes(3, 0..400);
+        for levels in [2, 3] {
+            // Short fingerprints, so that many non-members match in level 1 too.
+            let table = QuotientShape::new(9, 1, 401).unwrap();
+            let upper = (1..levels).map(|_| QuotientShape::of_bits(50, 11).unwrap()).collect();
+            let shape = AdaptiveQuotientShape::new(table, upper, 400);
+            let mut filter = AdaptiveQuotient::build(shape, &members[..300]).unwrap();
+            let mut accepted = [0; 4];
+            for (i, x) in hashes(3, 1 << 40..(1 << 40) + 4000).into_iter().enumerate() {
+                if let Some(key) = members.get(300 + i) {
+                    filter.insert(*key).unwrap();
+                }
+                let present = &members[..members.len().min(301 + i)];
+                let mapped = filter.map(x);
+                if filter.contains(x) {
+                    accepted[filter.accepting_level(x, &mapped).unwrap()] += 1;
+                    let suspects = of(&filter.suspects(x), present);
+                    assert_eq!(filter.adapt(x, &suspects), Repair::Extended);
+                    assert!(!filter.contains(x));
+                }
+                if i % 500 == 0 {
+                    assert!(present.iter().all(|key| filter.contains(*key)), "a false negative");
+                }
+            }
+            assert!(accepted[1] > 50 && accepted[levels - 1] > 0, "{accepted:?}");
+            assert!(filter.upper[0].shape().keys() > filter.shape.upper[0].keys());
+            filter.validate().unwrap();
+            while let Some(range) = filter.due() {
+                filter.renew(&of(&range, &members));
+            }
+            assert!(filter.sweeps() > 10 && members.iter().all(|key| filter.contains(*key)));
+            assert!(members.iter().all(|key| filter.remove(*key)) && filter.is_empty());
+            assert!(filter.upper.iter().all(Filter::is_empty));
+            assert!(filter.marks.table().iter().all(|mark| *mark == 0));
+        }
+    }
+
+    /// The memory that further levels save, and where they save none.
+    #[test]
+    fn documented_levels() {
+        let bits = |fpr, levels| {
+            let [all, table] = [
+                with_levels(10_000_000, fpr, levels).figures(),
+                with_levels(10_000_000, fpr, levels).table.figures(),
+            ];
+            (all.bytes - table.bytes) as f64 * 8.0 / 1e7
+        };
+        for (fpr, expected) in [
+            (0.25, [0.83, 0.50, 0.52]),
+            (1.0 / 16.0, [0.83, 0.55, 0.55]),
+            (1.0 / 32.0, [0.83, 0.64, 0.64]),
+            (1.0 / 256.0, [0.83, 0.75, 0.75]),
+        ] {
+            for (levels, expected) in (1..).zip(expected) {
+                let bits = bits(fpr, levels);
+                assert!((bits - expected).abs() < 0.006, "{fpr} {levels}: {bits}");
+            }
+        }
+    }
+
     /// Members with a dead fingerprint, old and new, with one or two copies, are inserted and
     /// removed.
     #[test]
     fn members_with_a_dead_fingerprint_can_be_removed() {
-        let shape = AdaptiveQuotientShape::new(QuotientShape::new(2, 1, 3).unwrap(), 2);
+        let table = QuotientShape::new(2, 1, 3).unwrap();
+        let shape = AdaptiveQuotientShape::new(table, Upper::new(), 2);
         let mut filter = AdaptiveQuotient::new(shape).unwrap();
         let all = hashes(2, 0..100);
         let fp = filter.map(all[0]).fingerprint;
