@@ -23,7 +23,7 @@ cargo xtask TASK
 
   test [PART]    everything that must hold before a change lands; one closing line. Parts run alone:
                  style, docs, no-std, rust, examples, speed, python, spark, redis, web
-  soak           the same checks with the large counts: hours
+  soak [FACTOR]  the same checks with new seeds and so many times the work (10): hours
   redis asan     tests damaged payloads on a Redis module with the address sanitizer
   fuzz [SECONDS] every fuzz target, so long each (60)
   mutants [WORD]… plants known faults, or those that a word occurs in, and checks that the tests notice them
@@ -62,7 +62,7 @@ fn main() -> Result<()> {
     std::env::set_current_dir(root())?;
     match chore {
         "test" => test(rest),
-        "soak" => soak(),
+        "soak" => soak(rest.first().map_or("10", String::as_str)),
         "redis" => match rest {
             [what] if what == "asan" => redis::asan(),
             _ => bail!("only `cargo xtask redis asan` exists"),
@@ -205,11 +205,13 @@ fn examples() -> Result<()> {
     Ok(())
 }
 
-fn soak() -> Result<()> {
+fn soak(factor: &str) -> Result<()> {
+    ensure!(factor.parse::<u64>().is_ok_and(|factor| factor > 0), "the factor is a number");
     let mut command = Command::new("cargo");
     command.args(["test", "--locked", "--package", "tamis-conformance", "--package", "tamis-fuzz"]);
     command.args(["--package", "tamis-dictionary"]);
-    tests(command.args(["--no-fail-fast", "--", "--nocapture"]).env("TAMIS_SOAK", "1"))?.close()?;
+    tests(command.args(["--no-fail-fast", "--", "--nocapture"]).env("TAMIS_SOAK", factor))?
+        .close()?;
     redis::soak()
 }
 

@@ -151,10 +151,10 @@ memory or, beyond --max-memory, in an unnamed temporary file, and counts and che
 --max-memory limits the whole process for static kinds. For other kinds it limits the filter and the
 set of --distinct, each; reading adds about 10 MB per thread.
 
-Keys may repeat. Static kinds drop repeated keys, and other kinds keep them, so that a key must be
-removed as often as it was inserted. Kinds that hold only a few copies of a key (`tamis filters`
-lists them) are not chosen without --distinct; with --filter, a key that occurs too often is an
-error.
+Keys may repeat. Static kinds and `exact` drop repeated keys, and other kinds keep them, so that a
+key must be removed as often as it was inserted. Kinds that hold only a few copies of a key
+(`tamis filters` lists them) are not chosen without --distinct; with --filter, a key that occurs too
+often is an error.
 
 Without --filter the best kind is chosen as by `tamis plan`. With --keys only kinds that can insert
 are considered, and with --needs only kinds with these capabilities.
@@ -167,6 +167,7 @@ Examples:
   sort -u log | tamis build --keys 10M -o seen.tamis      capacity for `tamis add`
   tamis build --bytes 64MiB --hash secure users.txt -o users.tamis
   tamis build --u64 ids.bin -o ids.tamis
+  tamis build --fpr 0 users.txt -o users.tamis            an exact set of 128-bit hashes
   tamis build --range-length 100 --type int64 times.txt -o times.tamis
   tamis build --values stock.tsv -o stock.tamis           values for `tamis get`
   tamis build --deny never.txt --fpr 2^-8 spam.txt -o spam.tamis
@@ -192,8 +193,10 @@ pub(crate) struct Build {
     /// Kind of filter; `auto` takes the first kind that `tamis plan` lists
     #[arg(long, value_name = "NAME", default_value = "auto", value_parser = parse::kind_or_auto())]
     pub(crate) filter: KindOrAuto,
-    /// False positive rate: the share of non-members that the filter accepts [default: 1%]
-    #[arg(long, value_name = "P", value_parser = parse::rate, allow_negative_numbers = true, group = "space")]
+    /// False positive rate: the share of non-members that the filter accepts; 0 makes an exact set
+    /// [default: 1%]
+    #[arg(long, value_name = "P", value_parser = parse::rate_or_zero, allow_negative_numbers = true,
+        group = "space")]
     pub(crate) fpr: Option<f64>,
     /// Size of the filter in bits per key
     #[arg(long, value_name = "B", value_parser = number::bits, allow_negative_numbers = true, group = "space")]
@@ -237,8 +240,8 @@ pub(crate) struct Build {
     /// File of keys that the filter must reject, in the format of KEYS
     #[arg(long, value_name = "FILE", conflicts_with_all = ["keys", "needs"])]
     pub(crate) deny: Vec<PathBuf>,
-    /// Hash function: `secure` resists adversarial keys, `fast` does not [default: fast, or ordered for a
-    /// filter that answers ranges]
+    /// Hash function: `secure` resists adversarial keys, `fast` does not [default: fast; secure for exact,
+    /// and ordered for a filter that answers ranges]
     #[arg(long, value_name = "HASH", value_parser = parse::hash())]
     pub(crate) hash: Option<HashId>,
     /// Seed of the hash function, 32 hexadecimal digits. Filters that are merged or compared must
@@ -588,8 +591,8 @@ pub(crate) struct Comm {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 The filters must have the same kind, shape, hash and seed, and the capacity for the keys of all.
-quotient, counting_quotient and hash_compaction also merge after `tamis resize`, and quotient at any
-sizes: the result has the larger capacity and the shorter fingerprints.
+quotient, counting_quotient and hash_compaction also merge after `tamis resize`, and quotient and
+exact at any sizes: the result has the larger capacity and the shorter fingerprints.
 With --force a union of bit arrays may exceed the capacity. Its file then states the estimated
 number of keys as its capacity, and the false positive rate of that many keys.
 

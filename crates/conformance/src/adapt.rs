@@ -139,7 +139,7 @@ fn stranger(hasher: &KeyHasher, number: u64) -> KeyHash {
 pub fn what_got_in_once_does_not_again<F: Subject + Adapt>() {
     let effort = Effort::now();
     let mut random = effort.random(61);
-    let keys = effort.times(10_000, 1_000_000);
+    let keys = effort.times(10_000);
     let rates = [1.0 / 64.0, 1.0 / 256.0];
     for (settings, fpr) in variants::<F::Shape>().iter().flat_map(|set| rates.map(|fpr| (set, fpr)))
     {
@@ -193,7 +193,7 @@ pub fn the_rate_is_sustained<F: Subject + Adapt>() {
         let mut guarded = Guarded::<F>::new(KEYS, FPR, &settings, &hasher);
         let mut hot: Vec<KeyHash> = Vec::new();
         let (mut repairs, mut exceeded) = (0, 0);
-        for window in 0..effort.times(30, 1000) {
+        for window in 0..effort.times(30) {
             for number in 0..KEYS * 4 {
                 let repeat = number % 2 == 1 && !hot.is_empty();
                 let x = if repeat {
@@ -269,9 +269,9 @@ pub fn scores_over_many_sweeps_find_no_weak_spot<F: Subject + Adapt>() {
     const FPR: f64 = 1.0 / 32.0;
     let effort = Effort::now();
     let mut random = effort.random(68);
-    let (keys, measured) = (effort.times(2000, 10_000), effort.times(300, 600));
+    let (keys, measured) = (effort.times(2000), if effort == Effort::Quick { 300 } else { 600 });
     // A broom needs 16 queries per key for a sweep. The others renew many keys for each false positive.
-    let strangers = keys * effort.times(if F::KIND == Kind::Broom { 8 } else { 1 }, 8);
+    let strangers = keys * if effort == Effort::Quick && F::KIND != Kind::Broom { 1 } else { 8 };
     let mut shapes = Vec::new();
     for settings in variants::<F::Shape>() {
         let hasher = KeyHasher::new(HashId::Secure, random.seed());
@@ -315,7 +315,7 @@ pub fn random_operations_with_repairs_agree_with_the_store<F: Subject + Adapt>()
     let mut asked = 0;
     let sizes = [(1, 0.3), (17, 0.3), (100, 0.1), (2000, 0.05), (20_000, 1.0 / 64.0)];
     let variants = variants::<F::Shape>();
-    let each = effort.times(2_100_000, 210_000_000) / variants.len() as u64;
+    let each = effort.times(2_100_000) / variants.len() as u64;
     for (settings, (keys, fpr)) in variants.iter().flat_map(|set| sizes.map(|size| (set, size))) {
         let sizing = Sizing::fpr(fpr).capacity(keys).settings(settings.clone());
         let empty = F::KIND.build(&sizing, &mut &[][..], &BuildOptions::new());

@@ -4,9 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use tamis::{
-    AnyFilter, Bloomier, Broom, Build, BuildOptions, Capability, Deny, Error, Filter, Growing,
-    Guarded, GuardedShape, HashId, Key, KeyHash, KeyHasher, Keyed, Kind, Limits, Persist, Reader,
-    RemovableSpectralBloom, Settings, Shape, SpectralBloom, Value, ValueType,
+    AdaptiveBloom, AdaptiveQuotient, AnyFilter, Bloomier, Broom, Build, BuildOptions, Capability,
+    Deny, Error, Filter, Growing, Guarded, GuardedShape, HashId, Key, KeyHash, KeyHasher, Keyed,
+    Kind, Limits, Persist, Reader, RemovableSpectralBloom, RemovableTinySet, Sat, SettingValue,
+    Settings, Shape, SpectralBloom, TinySet, Value, ValueType,
 };
 
 use crate::attack::{self, Parts};
@@ -70,8 +71,17 @@ pub fn golden_file_is_kept<F: Subject>() {
 pub type Variant = (&'static str, fn() -> Vec<u8>, fn(&Path));
 
 /// Golden files of newer layouts and of settings, beside the first of each kind.
-pub const VARIANTS: [Variant; 4] = [
-    ("broom-lines2-v1", make_broom_of_two_lines, file_is_kept::<Broom>),
+pub const VARIANTS: [Variant; 11] = [
+    ("adaptive_bloom-v2", make_golden::<AdaptiveBloom>, file_is_kept::<AdaptiveBloom>),
+    (
+        "adaptive_quotient-levels2-v1",
+        || make_golden_of::<AdaptiveQuotient>("levels", 2),
+        file_is_kept::<AdaptiveQuotient>,
+    ),
+    ("broom-lines2-v1", || make_golden_of::<Broom>("lines", 2), file_is_kept::<Broom>),
+    ("sat-multi-v1", || make_golden_of::<Sat>("construction", "multi"), file_is_kept::<Sat>),
+    ("sat-nae-v1", || make_golden_of::<Sat>("construction", "nae"), file_is_kept::<Sat>),
+    ("sat-single-v1", || make_golden_of::<Sat>("construction", "single"), file_is_kept::<Sat>),
     ("growing-v2", make_golden::<Growing>, file_is_kept::<Growing>),
     ("spectral_bloom-v2", make_golden::<SpectralBloom>, file_is_kept::<SpectralBloom>),
     (
@@ -79,12 +89,24 @@ pub const VARIANTS: [Variant; 4] = [
         make_golden::<RemovableSpectralBloom>,
         file_is_kept::<RemovableSpectralBloom>,
     ),
+    ("tinyset-block-v1", make_tinyset_of_free_blocks::<TinySet>, file_is_kept::<TinySet>),
+    (
+        "removable_tinyset-block-v1",
+        make_tinyset_of_free_blocks::<RemovableTinySet>,
+        file_is_kept::<RemovableTinySet>,
+    ),
 ];
 
-fn make_broom_of_two_lines() -> Vec<u8> {
+/// As in Table 1 of the TinySet paper: as many chains as keys, and a block of no round size.
+fn make_tinyset_of_free_blocks<F: Subject>() -> Vec<u8> {
+    make_golden_with::<F>(&Settings::new().with("chains", 32).with("load", 32))
+}
+
+/// Returns the bytes of a new golden file of a filter with one setting.
+fn make_golden_of<F: Subject>(setting: &str, value: impl Into<SettingValue>) -> Vec<u8> {
     let mut settings = Settings::default();
-    settings.set("lines", 2);
-    make_golden_with::<Broom>(&settings)
+    settings.set(setting, value);
+    make_golden_with::<F>(&settings)
 }
 
 /// The name of a golden file of a map, and the value of each of its keys.
@@ -153,13 +175,19 @@ pub fn variants_are_kept() {
 
 fn file_is_kept<F: Subject>(path: &Path) {
     let kept = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    assert!(kept.len() <= 4096, "{} bytes", kept.len());
+    assert!(kept.len() <= 8192, "{} bytes", kept.len());
     let read = Keyed::<F>::read_from(&kept[..], &Limits::default()).expect("a golden file");
     let hasher = KeyHasher::new(HashId::Fast, SEED);
     assert_eq!(read.hasher(), &hasher);
     assert!((0..MEMBERS).all(|key| read.contains(&format!("member {key}"))));
     let strangers = (0..10_000).filter(|key| read.contains(&format!("stranger {key}"))).count();
-    assert!(strangers < 200, "{strangers} false positives of 10000 at 1 %");
+    // `single` and `nae` of `sat` state the rate that they measured, which may exceed the requested 1 %.
+    let stated = read.filter().shape().figures().fpr.max(0.01);
+    let name = path.display();
+    assert!(
+        (strangers as f64) < 20_000.0 * stated,
+        "{name}: {strangers} of 10000, stated {stated}"
+    );
     assert!(bytes(&read) == kept, "writing it again gives other bytes");
     let built = F::build(read.filter().shape().clone(), &golden_members(&hasher)[..]);
     assert!(
@@ -201,9 +229,10 @@ pub fn denying_file_is_kept() {
 fn accidents(sound: &[u8], salt: u64) -> impl Iterator<Item = Vec<u8>> {
     let effort = Effort::now();
     let mut random = effort.random(salt);
-    attack::flips(sound).chain(attack::truncations(sound)).chain(attack::header_bytes(sound)).chain(
-        (0..effort.times(10_000, 1_000_000)).map(move |_| attack::accident(sound, &mut random)),
-    )
+    attack::flips(sound)
+        .chain(attack::truncations(sound))
+        .chain(attack::header_bytes(sound))
+        .chain((0..effort.times(10_000)).map(move |_| attack::accident(sound, &mut random)))
 }
 
 /// Checks that damage is detected: every flipped bit, every truncation, every other header byte,

@@ -16,10 +16,10 @@ pub fn the_rate_is_kept_at_every_size<F: Subject + Grow>() {
     let mut random = effort.random(81);
     for settings in variants::<F::Shape>() {
         // Every setting is tested, the defaults with more filters.
-        let quick = if settings == Settings::default() { 20 } else { 3 };
+        let filters = if settings == Settings::default() { 20 } else { 3 };
         for (keys, fpr, doublings) in [(100, 0.01, 8), (700, 0.1, 7), (5000, 0.01, 4)] {
             let Some(shape) = shape::<F>(keys, fpr, &settings) else { continue };
-            let filters = effort.times(quick, 400);
+            let filters = effort.times(filters);
             let mut yeses = vec![0; doublings + 1];
             for _ in 0..filters {
                 let hasher = KeyHasher::new(HashId::Fast, random.seed());
@@ -53,9 +53,9 @@ pub fn growing_spends_its_rate_at_every_size() {
     let hasher = KeyHasher::new(HashId::Fast, effort.random(87).seed());
     let shape = shape::<Growing>(1000, fpr, &Settings::default()).expect("1 % is within reach");
     let mut filter = Growing::build(shape, &[][..]).expect("nothing fits");
-    let strangers = Form::Integers.hashes(&hasher, 1 << 40, effort.times(200_000, 4_000_000));
+    let strangers = Form::Integers.hashes(&hasher, 1 << 40, effort.times(200_000));
     let mut out = vec![false; strangers.len()];
-    let most = effort.times(1_000_000, 100_000_000);
+    let most = effort.times(1_000_000);
     let mut size = 1000.0;
     while filter.len() < most {
         let keys = (size as u64).min(most);

@@ -30,7 +30,7 @@
 //! They use `oracle.rs`, an exact multiset; `stats.rs`, binomial bounds; `attack.rs`, which damages
 //! files; and `keys.rs`, which generates keys. `order.rs` checks the module order of a crate.
 //!
-//! Tests run with [`Effort::Quick`] unless `TAMIS_SOAK=1` is set; `cargo xtask soak` sets it.
+//! Tests run with [`Effort::Quick`] unless `TAMIS_SOAK` is set; `cargo xtask soak` sets it.
 
 pub mod adapt;
 pub mod allocation;
@@ -69,32 +69,35 @@ impl<F: Registered + Debug> Subject for F {}
 /// Amount of work that the tests do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
-    /// A minute or two for the whole suite, with the same seeds each time.
+    /// Some minutes for the whole suite, with the same seeds each time.
     Quick,
-    /// Hours, with new seeds each time, which are printed.
-    Soak,
+    /// So many times as much, with new seeds each time, which are printed.
+    Soak(u64),
 }
 
 impl Effort {
-    /// Returns the effort that the environment variable `TAMIS_SOAK` sets.
+    /// Returns the effort that the environment variable `TAMIS_SOAK` sets, a factor.
     pub fn now() -> Self {
-        static NOW: LazyLock<Effort> = LazyLock::new(|| match std::env::var_os("TAMIS_SOAK") {
-            Some(value) if value == "1" => Effort::Soak,
-            _ => Effort::Quick,
+        static NOW: LazyLock<Effort> = LazyLock::new(|| match std::env::var("TAMIS_SOAK") {
+            Ok(factor) => Effort::Soak(factor.parse().expect("TAMIS_SOAK is a number")),
+            Err(_) => Effort::Quick,
         });
         *NOW
     }
 
-    /// Returns `quick` or `soak`.
-    pub fn times(self, quick: u64, soak: u64) -> u64 {
-        if self == Self::Quick { quick } else { soak }
+    /// Returns `quick`, or so many times as much in a soak.
+    pub fn times(self, quick: u64) -> u64 {
+        match self {
+            Self::Quick => quick,
+            Self::Soak(factor) => quick * factor,
+        }
     }
 
     /// Returns a generator with seed `salt` in a quick run, and with a new, printed seed in a soak.
     pub fn random(self, salt: u64) -> keys::Random {
         let seed = match self {
             Self::Quick => salt,
-            Self::Soak => {
+            Self::Soak(_) => {
                 let hasher = tamis::KeyHasher::random(tamis::HashId::Fast);
                 let seed = hasher.expect("the operating system has random bits").seed()[0];
                 println!("salt {salt}: seed {seed:#x}");
@@ -112,12 +115,11 @@ pub fn most_distinct(keys: u64) -> u64 {
 }
 
 /// Returns the number of repetitions of a test: `times`, or a hundredth of it for a kind that is slow
-/// to build. In a quick run it is a tenth for kinds whose insertions shift counters of variable length.
+/// to build, or a tenth for kinds whose insertions shift counters of variable length.
 pub fn repeats<F: Subject>(times: u64) -> u64 {
-    let shifts = matches!(F::KIND, Kind::SpectralBloom | Kind::RemovableSpectralBloom);
-    match Effort::now() {
-        _ if F::KIND.is_slow_to_build() => times.div_ceil(100),
-        Effort::Quick if shifts => times.div_ceil(10),
+    match F::KIND {
+        kind if kind.is_slow_to_build() => times.div_ceil(100),
+        Kind::SpectralBloom | Kind::RemovableSpectralBloom => times.div_ceil(10),
         _ => times,
     }
 }

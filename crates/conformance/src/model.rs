@@ -5,8 +5,8 @@
 //! it and stay unchanged. The random tests, the shrinking tests and the fuzzer all use this model.
 
 use tamis::{
-    AnyFilter, BuildOptions, Capability, Error, Filter, HashId, Key, KeyHash, KeyHasher, Keyed,
-    Kind, Limits, Settings, Sizing,
+    AnyFilter, BuildOptions, Capability, Copies, Error, Filter, HashId, Key, KeyHash, KeyHasher,
+    Keyed, Kind, Limits, Settings, Sizing,
 };
 
 use crate::members::bytes;
@@ -165,8 +165,10 @@ impl Model {
         match filter.remove(hash) {
             Ok(removed) => {
                 assert!(removed, "removing a member found nothing");
-                truth.remove(key);
-                *used -= 1;
+                *used -= match self.kind.copies() {
+                    Copies::Free => truth.remove_all(key),
+                    _ => truth.remove(key),
+                };
             }
             Err(error) => self.refused(side, error, Capability::Remove, before),
         }

@@ -27,13 +27,19 @@ impl Oracle {
         *self.0.entry(key).or_default() += 1;
     }
 
-    /// Removes a copy of `key`, which must be a member.
-    pub fn remove(&mut self, key: u64) {
+    /// Removes a copy of `key`, which must be a member. Returns the number of copies removed, 1.
+    pub fn remove(&mut self, key: u64) -> u64 {
         let count = self.0.get_mut(&key).expect("only members are removed");
         *count -= 1;
         if *count == 0 {
             self.0.remove(&key);
         }
+        1
+    }
+
+    /// Removes all copies of `key`, which must be a member. Returns their number.
+    pub fn remove_all(&mut self, key: u64) -> u64 {
+        self.0.remove(&key).expect("only members are removed")
     }
 
     /// Adds all copies in `other`.

@@ -32,7 +32,7 @@ fn numbers(random: &mut Random, round: u64, count: u64) -> Vec<u64> {
 pub fn ranges_with_a_key_are_reported<F: Subject + Range>() {
     let effort = Effort::now();
     let mut random = effort.random(66);
-    for round in 0..effort.times(120, 20_000) {
+    for round in 0..effort.times(120) {
         let numbers = numbers(&mut random, round, [1, 2, 60, 1000][(round / 4 % 4) as usize]);
         let length = 1 << random.below(20);
         let built = build::<F>(random.seed(), length, 0.01, &numbers);
@@ -66,7 +66,7 @@ pub fn ranges_get_in_within_their_bound<F: Subject + Range>() {
     const PROBES: u64 = 20;
     let effort = Effort::now();
     let mut random = effort.random(67);
-    let seeds = effort.times(2500, 250_000);
+    let seeds = effort.times(2500);
     for (planned, length, fpr) in [(16, 16, 0.05), (1, 1, 0.05), (64, 7, 0.2), (10, 40, 0.02)] {
         for (what, clustered, after_keys) in
             [("uniform", false, false), ("after a key", false, true), ("in clusters", true, true)]

@@ -40,7 +40,7 @@ pub fn no_key_of_the_window_is_denied<F: Subject + Window>() {
     let mut random = effort.random(81);
     let variants = variants::<F::Shape>();
     let sizes = [(1u64, 0.3), (2, 0.01), (9, 0.3), (100, 0.01), (1001, 0.05), (20_000, 0.01)];
-    let pushes = effort.times(1_500_000, 100_000_000) / (variants.len() * sizes.len()) as u64;
+    let pushes = effort.times(1_500_000) / (variants.len() * sizes.len()) as u64;
     for settings in &variants {
         // A window of time refuses keys beyond its capacity until time passes: see `time_is_kept`.
         if settings.iter().any(|(name, _)| name == "ticks") {
@@ -124,8 +124,8 @@ pub fn the_rate_holds_after_turnovers<F: Subject + Window>() {
     const KEYS: u64 = 2000;
     let effort = Effort::now();
     let mut random = effort.random(84);
-    for (fpr, quick, soak) in [(0.2, 20, 400), (0.01, 100, 2000), (1e-3, 40, 1000)] {
-        let seeds = effort.times(quick, soak);
+    for (fpr, seeds) in [(0.2, 20), (0.01, 100), (1e-3, 40)] {
+        let seeds = effort.times(seeds);
         let [mut fresh, mut old, mut asked] = [0u64; 3];
         let mut stated = 0.0;
         for seed in 0..seeds {
@@ -159,7 +159,7 @@ pub fn the_rate_holds_after_turnovers<F: Subject + Window>() {
 pub fn a_large_window_turns_over<F: Subject + Window>() {
     let effort = Effort::now();
     let mut random = effort.random(90);
-    let keys = effort.times(10_000, 1_000_000);
+    let keys = effort.times(10_000);
     let mut filter = empty::<F>(keys, 0.01, &Settings::default()).expect("within reach");
     let hasher = KeyHasher::new(HashId::Fast, random.seed());
     let (mut fresh, mut again) = (0, 0u64);

@@ -4,8 +4,8 @@ use std::fs;
 use std::sync::Arc;
 
 use tamis::{
-    Adapt, AnyFilter, Broom, BroomShape, Build, BytesOwner, Capability, HashId, Key, KeyHash,
-    KeyHasher, Keyed, Kind, Limits, Settings, Shape,
+    Adapt, AdaptiveCuckoo, AdaptiveCuckooShape, AnyFilter, Broom, BroomShape, Build, BytesOwner,
+    Capability, Filter, HashId, Key, KeyHash, KeyHasher, Keyed, Kind, Limits, Settings, Shape,
 };
 use tamis_conformance::attack::Parts;
 use tamis_conformance::files::{denying_file_is_kept, golden, testdata, variants_are_kept};
@@ -110,6 +110,47 @@ fn a_broom_with_keys_in_moved_bins_is_refused() {
         broom.filter_mut().renew(&members);
     }
     assert!(!broom.is_empty());
+}
+
+/// All slots of a class have one selector, and class bits other than 0. A file that says otherwise is refused,
+/// and harmless if nobody checks it.
+#[test]
+fn an_adaptive_cuckoo_with_two_selectors_in_a_class_is_refused() {
+    let key = hashes(0..1)[0];
+    // One pair of buckets with slots of 7 fingerprint bits, 16 in all.
+    let shape = AdaptiveCuckooShape::new(2, 7, 8).expect("sizes within limits");
+    let filter = AdaptiveCuckoo::build(shape, &[key, key][..]).expect("room");
+    let bytes = Keyed::new(hasher(), filter).to_bytes().expect("memory");
+    let sound = Parts::of(&bytes);
+    let table = sound.sections.iter().position(|(name, _)| name.starts_with(b"table"));
+    let table = table.expect("a table");
+    type Change = (fn(u64) -> u64, &'static str);
+    let changes: [Change; 3] = [
+        (|slot| slot, ""),
+        (|slot| slot ^ 1 << 14, "two slots of a class have different selectors"),
+        (|slot| slot >> 7 << 7, "the class bits of a slot are 0"),
+    ];
+    for (change, what) in changes {
+        let mut parts = sound.clone();
+        let words = &mut parts.sections[table].1;
+        let (word, slot) = (words.iter().position(|word| *word != 0))
+            .map_or((0, 0), |word| (word, words[word].trailing_zeros() / 16 * 16));
+        let old = words[word] >> slot & 0xffff;
+        words[word] ^= (old ^ change(old)) << slot;
+        let forged = parts.forge();
+        match Keyed::<AnyFilter>::from_bytes(&forged) {
+            Ok(_) => assert!(what.is_empty() && forged == bytes, "a file with {what} is taken"),
+            Err(error) => {
+                assert!(!what.is_empty() && error.to_string().contains(what), "{error}");
+            }
+        }
+        let mut filter =
+            Keyed::<AdaptiveCuckoo>::from_shared(Arc::new(forged)).expect("fields in range");
+        for x in hashes(1..2000) {
+            filter.filter_mut().adapt(x, &[key, key]);
+        }
+        assert!(filter.filter().contains(key), "the store names it");
+    }
 }
 
 /// Estimates and ages of an unverified file are numbers.

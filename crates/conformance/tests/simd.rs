@@ -11,7 +11,7 @@ fn every_instruction_set_sets_and_sees_the_same_bits() {
     let effort = Effort::now();
     let mut random = effort.random(71);
     for isa in Isa::available() {
-        for _ in 0..effort.times(5_000_000, 100_000_000) / BATCH as u64 {
+        for _ in 0..effort.times(5_000_000) / BATCH as u64 {
             let items: Vec<u64> = (0..BATCH).map(|_| random.word()).collect();
             let place = |item: &u64| ((item >> 32) as usize % BLOCKS, *item as u32);
             let [portable, tested] = [Isa::Generic, isa].map(|isa| {

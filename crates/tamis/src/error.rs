@@ -18,7 +18,8 @@ use crate::values::ValueType;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The false positive rate is not in `MIN_FPR..1`.
+    /// The false positive rate is not in `MIN_FPR..1`, nor 0 of a kind that
+    /// [is exact](crate::Kind::is_exact).
     Fpr(f64),
     /// A number exceeds what any filter supports.
     Limit {
@@ -248,7 +249,11 @@ impl fmt::Display for Error {
                 write!(
                     f,
                     "the false positive rate must be at least {MIN_FPR:e} and below 1, not {fpr:?}"
-                )
+                )?;
+                match *fpr == 0.0 {
+                    true => f.write_str("; of all kinds only `exact` takes 0"),
+                    false => Ok(()),
+                }
             }
             Self::Limit { what, asked, most } => {
                 write!(f, "{asked} {what} requested, at most {most} supported")

@@ -33,7 +33,7 @@ macro_rules! registry {
             17 sat Sat { Static } "Weaver, Ray, Marek, Mayer, Walker 2014";
             18 xorsat XorSat { Static } "Weaver et al. 2014, 2018; Dietzfelbinger, Walzer 2019";
             19 broom Broom { Insert Remove Adapt } "Bender et al. 2018";
-            20 adaptive_bloom AdaptiveBloom { Insert Adapt } "Bender et al. 2018";
+            20 adaptive_bloom AdaptiveBloom { Insert Remove Adapt } "Bender et al. 2018";
             21 adaptive_quotient AdaptiveQuotient { Insert Remove Adapt } "Bender et al. 2018";
             22 spectral_bloom SpectralBloom { Insert Count } "Cohen, Matias 2003";
             23 sliding Sliding { Window } "Naor, Yogev 2013";
@@ -43,6 +43,7 @@ macro_rules! registry {
             27 foreign_bloom ForeignBloom { Insert Merge SetOps } "Bloom 1970; Spark, Guava and others";
             28 foreign_fuse ForeignFuse { Static } "Graf, Lemire 2022; FastFilter";
             29 grafite Grafite { Static Range } "Costa, Ferragina, Vinciguerra 2024";
+            30 exact Exact { Insert Remove Merge List Resize } "Amble, Knuth 1974";
             31 adaptive_cuckoo AdaptiveCuckoo { Insert Remove Adapt } "Mitzenmacher, Pontarelli, Reviriego 2018";
         }
     };

@@ -20,6 +20,10 @@ pub trait Shape: Clone + fmt::Debug + PartialEq + Send + Sync {
     /// beyond the first shape that does not fit.
     const IS_MONOTONE: bool = true;
 
+    /// Whether it also takes a rate of 0, for a set of whole 128-bit hashes. Its figures state the rate that
+    /// it has, below `keys` · 2^-128.
+    const IS_EXACT: bool = false;
+
     /// Returns the smallest shape that holds `keys` keys at `fpr`, with these settings. Call it through
     /// [`solve`], which checks the arguments.
     ///
@@ -116,6 +120,7 @@ pub enum Goal {
 /// [`Error::Infeasible`] if no shape meets the goal.
 pub fn solve<S: Shape>(goal: Goal, settings: &Settings) -> Result<S, Error> {
     settings.check(S::SETTINGS)?;
+    let check_fpr = |fpr: f64| if S::IS_EXACT && fpr == 0.0 { Ok(()) } else { check_fpr(fpr) };
     let fit = |keys, fpr| {
         check_keys(keys)?;
         check_fpr(fpr)?;

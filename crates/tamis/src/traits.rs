@@ -301,7 +301,8 @@ pub trait Insert: Filter {
 
 /// Removes keys.
 pub trait Remove: Insert {
-    /// Removes a key that was inserted. Returns `false` if it was certainly not in.
+    /// Removes a key that was inserted. Returns `false` if it was certainly not in. Of a key that was
+    /// inserted several times one copy is removed, except that `exact` holds a key once.
     ///
     /// Remove only what was inserted: removing a false positive may remove a member.
     fn remove(&mut self, key: KeyHash) -> bool;
@@ -416,7 +417,7 @@ pub trait List: Filter {
 pub trait Resize: List + Insert {
     /// Changes the capacity to `keys`, in the smallest table that has room for them. Without `fpr` the
     /// fingerprints stay as they are. With it they lose as many bits as the rate allows, which cannot be
-    /// undone; `hash_compaction` cannot shorten its fingerprints, and only checks the rate.
+    /// undone; `hash_compaction` and `exact` cannot shorten theirs, and only check the rate.
     ///
     /// # Errors
     /// [`Error::Capacity`] if the filter holds more than `keys` keys, [`Error::Infeasible`] if the

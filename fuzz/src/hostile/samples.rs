@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use tamis::{
     AnyFilter, BroomShape, BuildOptions, Capability, Filter, Goal, HashId, Key, KeyHash, KeyHasher,
-    Keyed, Kind, Settings, Shape, Sizing,
+    Keyed, Kind, Settings, Shape, Sizing, Value, ValueSource,
 };
 use tamis_conformance::attack::Parts;
 
@@ -46,8 +46,32 @@ fn make(kind: Kind) -> Vec<Parts> {
             }
         }
     }
+    if kind.can(Capability::Map) {
+        maps(kind).into_iter().for_each(|map| add(&mut samples, map));
+    }
     assert!(!samples.is_empty(), "{kind} has no small file");
     samples
+}
+
+/// Returns maps of signed integers and of byte strings.
+fn maps(kind: Kind) -> Vec<AnyFilter> {
+    let types: [fn(u64) -> Value; 3] = [
+        |key| Value::Integer(i128::from(key) - 3),
+        |key| Value::Integer(if key % 2 == 0 { i64::MIN.into() } else { u64::MAX.into() }),
+        |key| Value::Bytes(vec![b'a' + key as u8 % 7; key as usize % 5]),
+    ];
+    let mut maps = Vec::new();
+    for (value, count) in types.into_iter().flat_map(|value| [1, 5, 40].map(|count| (value, count)))
+    {
+        let entries: Vec<(KeyHash, Value)> =
+            (0..count).map(|key| (hash(key), value(key))).collect();
+        let sizing = Sizing::fpr(0.02);
+        let build =
+            |source: ValueSource<'_>| kind.build_values(&sizing, source, &BuildOptions::new());
+        maps.extend(ValueSource::with(&entries, build));
+    }
+    assert!(maps.len() >= 6, "{kind} refuses values");
+    maps
 }
 
 /// The default settings, and each setting at each value that the kind accepts.

@@ -109,6 +109,14 @@ pub(super) fn rate(text: &str) -> Result<f64> {
     Ok(rate)
 }
 
+/// Parses a false positive rate, or 0 for an exact set.
+pub(super) fn rate_or_zero(text: &str) -> Result<f64> {
+    match number::rate(text)? {
+        0.0 => Ok(0.0),
+        _ => rate(text),
+    }
+}
+
 pub(super) fn keys(text: &str) -> Result<u64> {
     let keys = number::count(text)?;
     check_keys(keys).map_err(|_| anyhow!("at most {MAX_KEYS} keys are supported"))?;

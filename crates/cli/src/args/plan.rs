@@ -17,14 +17,15 @@ Examples:
   tamis plan --keys 10M --bytes 16MiB        which false positive rate?
   tamis plan --bytes 1GiB --fpr 1/1000       how many keys?
   tamis plan --fpr 1%                        unknown number of keys
+  tamis plan --keys 1M --fpr 0               an exact set: false positives below N x 2^-128
   tamis plan --keys 1M --needs remove,count
   tamis plan --keys 1M --range-length 100    filters of ranges of up to 100 integers")]
 pub(crate) struct Plan {
     /// Number of keys
     #[arg(long, value_name = "N", value_parser = parse::keys, allow_negative_numbers = true)]
     pub(crate) keys: Option<u64>,
-    /// False positive rate: the share of non-members that the filter accepts
-    #[arg(long, value_name = "P", value_parser = parse::rate, allow_negative_numbers = true)]
+    /// False positive rate: the share of non-members that the filter accepts; 0 for an exact set
+    #[arg(long, value_name = "P", value_parser = parse::rate_or_zero, allow_negative_numbers = true)]
     pub(crate) fpr: Option<f64>,
     /// Size of the filter in bytes
     #[arg(long, value_name = "N", value_parser = number::size)]

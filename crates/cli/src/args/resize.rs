@@ -15,6 +15,7 @@ sizes. A larger table has more slots and as many bits fewer in each. The fingerp
 same, so the false positive rate depends on the keys in the filter: after 8 times as many keys it
 is 8 times as high. With --fpr the fingerprints lose the bits that this rate does not need, for
 good. hash_compaction cannot shorten them. counting_quotient halves only an even number of slots.
+exact stores whole hashes of 128 bits, and its rate hardly changes.
 
 On an error the file is left unchanged.
 
@@ -49,7 +50,8 @@ pub(crate) struct Resize {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Each line has a fingerprint in hexadecimal, a tab, and the number of copies. A fingerprint stands
-for all keys whose hashes begin with it; keys cannot be recovered from it.
+for all keys whose hashes begin with it; keys cannot be recovered from it. Of exact the first 64
+bits of the hashes are listed, each with the number of its keys.
 
 Example:
   tamis list seen.tamis | sort -k2 -nr | head      the fingerprints with most copies")]

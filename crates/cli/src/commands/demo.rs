@@ -91,7 +91,7 @@ pub(crate) fn run() -> Result<()> {
 
 /// Returns the kinds for new filters.
 fn kinds() -> Vec<Kind> {
-    Kind::ALL.iter().copied().filter(|kind| !kind.is_foreign()).collect()
+    Kind::ALL.iter().copied().filter(|kind| !kind.is_foreign() && !kind.is_exact()).collect()
 }
 
 /// Returns distinct pronounceable words.

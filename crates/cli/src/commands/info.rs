@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use serde_json::{Map, Value, json};
-use tamis::{AnyFilter, Build, Filter, SettingValue, Shape, ValueType};
+use tamis::{AnyFilter, Build, Filter, Kind, SettingValue, Shape, ValueType};
 
 use crate::args::Info;
 use crate::number::{show_rate, show_size};
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Info) -> Result<()> {
         ("bytes", format!("{} ({})", figures.bytes, show_size(figures.bytes))),
         ("bits per key", bits.map_or("-".into(), |bits| format!("{bits:.2}"))),
         ("false positives", format!("{} now", show_rate(filter.fpr()))),
-        ("", format!("{} promised, at capacity", show_rate(figures.fpr))),
+        ("", format!("{} promised, at capacity{}", show_rate(figures.fpr), bound(kind))),
         ("efficiency", efficiency.map_or("-".into(), |share| format!("{share:.3} of 1"))),
         ("parameters", parameters.join(", ")),
         ("hash", hash.name().into()),
@@ -103,6 +103,11 @@ fn keys_of(shape: &impl Shape, entries: u64) -> u64 {
     let keys = |step: u64| 1.0 / (1.0 - shape.fpr_at(entries * (2 * step + 1) / (2 * STEPS)));
     let mean = (0..STEPS).map(keys).sum::<f64>() / STEPS as f64;
     (entries as f64 * mean).round() as u64
+}
+
+/// Returns what the rate of an exact kind is.
+fn bound(kind: Kind) -> &'static str {
+    if kind.is_exact() { ": keys x 2^-128, with a random secret seed" } else { "" }
 }
 
 /// Returns the name of a map's type of values.

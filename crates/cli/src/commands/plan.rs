@@ -93,9 +93,16 @@ fn reason(advice: &Advice, size: Option<u64>) -> String {
         advice.figures.query_cost
     );
     let grown = if grows { format!(", grown to {GROWN_KEYS} keys") } else { String::new() };
+    let exact = match advice.kind.is_exact() {
+        true => {
+            "; it stores 128-bit hashes, whatever the length of the keys, and a non-member passes \
+                 with probability below keys x 2^-128"
+        }
+        false => "",
+    };
     match merits.is_empty() {
-        true => format!("{figures}{grown}"),
-        false => format!("{merits}; {figures}{grown}"),
+        true => format!("{figures}{grown}{exact}"),
+        false => format!("{merits}; {figures}{grown}{exact}"),
     }
 }
 
@@ -132,6 +139,9 @@ fn survey_advice(need: Capability, ranked: &[Advice]) -> Option<String> {
 
 /// Ranks the kinds for an unknown number of keys: those that grow, and the survey's choice.
 fn unknown(fpr: f64, needs: &[Capability]) -> Result<Vec<Advice>> {
+    if fpr == 0.0 {
+        bail!("--fpr 0 needs --keys or --bytes: an exact set has a capacity");
+    }
     let mut ranked = recommend_unknown(fpr, needs).or_else(|_| {
         rank(Goal::KeysFpr { keys: 1000, fpr }, &[needs, &[Capability::Grow]].concat(), false)
     })?;

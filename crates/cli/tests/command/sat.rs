@@ -58,6 +58,11 @@ fn several_solutions_of_one_formula_make_a_single_filter() {
     fs::remove_file(sandbox.path("f")).unwrap();
     let message = sandbox.error(&format!("{build} --solution 0.sol"));
     assert_eq!(message, "the filter needs 8 solutions, or one of all planes; there are 1");
+    let message = sandbox.error(&format!("{build}{files} --solution 0.sol"));
+    assert_eq!(message, "0.sol: the files before it have all 8 solutions");
+    let same = " --solution 0.sol".repeat(8);
+    let message = sandbox.error(&format!("{build} --set distance=0.1{same}"));
+    assert!(message.contains("the solutions differ less than `distance`"), "{message}");
 }
 
 #[test]
@@ -94,6 +99,7 @@ fn other_solutions_are_refused() {
     }
     let message = sandbox.error(&format!("{build} --solution far"));
     assert!(message.contains("99999999 is no literal"), "{message}");
+    assert!(message.ends_with("it is a solution of other keys, another seed or other options"));
     let message = sandbox.error(&format!("{build} --solution other.sol --filter bloom"));
     assert!(message.contains("--filter"), "{message}");
     let message = sandbox.error("build keys --filter sat --fpr 50% --solution other.sol -o f");

@@ -40,7 +40,9 @@ fn a_filter_changes_its_size_without_its_keys() {
 #[test]
 fn fingerprints_are_listed_with_counts() {
     let sandbox = Sandbox::new(&[("keys", b"pear\napple\npear\n"), ("none", b"")]);
-    for (kind, copies) in [("quotient", 2), ("counting_quotient", 2), ("hash_compaction", 1)] {
+    for (kind, copies) in
+        [("quotient", 2), ("counting_quotient", 2), ("hash_compaction", 1), ("exact", 1)]
+    {
         build(&sandbox, &format!("keys --filter {kind} --fpr 0.01% -o f"));
         let printed = sandbox.ok("list f");
         let rows: Vec<(&str, u64)> = printed
@@ -63,7 +65,7 @@ fn fingerprints_are_listed_with_counts() {
     }
     build(&sandbox, "keys --filter bloom -o f");
     let message = sandbox.error("list f");
-    let kinds = "hash_compaction, quotient, counting_quotient";
+    let kinds = "hash_compaction, quotient, counting_quotient, exact";
     assert_eq!(message, format!("f: bloom does not support list; these kinds do: {kinds}"));
 }
 
@@ -90,4 +92,36 @@ fn filters_of_unlike_sizes_merge() {
     sandbox.ok("remove g keys -q");
     sandbox.ok("merge f g -q -o c");
     assert_eq!(sandbox.ok("query c keys").as_bytes(), lines(0, 900));
+}
+
+#[test]
+fn a_rate_of_zero_makes_an_exact_set() {
+    let keys = [lines(0, 3000), lines(0, 100)].concat();
+    let sandbox = Sandbox::new(&[("keys", &keys), ("more", &lines(2000, 50_000))]);
+    let plan: Value = serde_json::from_str(&sandbox.ok("plan --keys 3000 --fpr 0 --json")).unwrap();
+    assert!(plan["filter"] == "exact" && plan["fpr"].as_f64().unwrap() == 3000.0 / 2f64.powi(128));
+    assert!(plan["reason"].as_str().unwrap().contains("below keys x 2^-128"), "{plan}");
+    build(&sandbox, "keys --keys 3000 --fpr 0 -o f");
+    let info: Value = serde_json::from_str(&sandbox.ok("info f --json")).unwrap();
+    assert_eq!((&info["filter"], &info["hash"]), (&"exact".into(), &"secure".into()));
+    assert_eq!((&info["keys"], &info["promised_fpr"]), (&3000.into(), &plan["fpr"]));
+    assert_eq!(info["bytes"], plan["bytes"]);
+    assert!(sandbox.ok("info f").contains("8.82e-36 promised, at capacity: keys x 2^-128"));
+    assert_eq!(sandbox.ok("query f more").as_bytes(), lines(2000, 1000));
+    // A key that was inserted twice is removed once.
+    fs::write(sandbox.path("first"), lines(0, 50)).unwrap();
+    sandbox.ok("remove f first -q");
+    assert_eq!(sandbox.ok("query f keys").as_bytes(), [lines(50, 2950), lines(50, 50)].concat());
+    sandbox.ok("resize f --keys 60000 -q");
+    sandbox.ok("add f more -q");
+    sandbox.ok("verify f");
+    assert_eq!(sandbox.ok("query f more --count").trim(), "50000");
+    // Much memory for few keys has the same answer as a rate of 0.
+    build(&sandbox, "keys --bytes 1MiB -o g");
+    let info: Value = serde_json::from_str(&sandbox.ok("info g --json")).unwrap();
+    assert_eq!((&info["filter"], &info["hash"]), (&"exact".into(), &"secure".into()));
+    for flags in ["--filter ribbon", "--needs count"] {
+        let message = sandbox.error(&format!("build keys {flags} --fpr 0 -o g"));
+        assert!(message.contains("only `exact` takes 0"), "{flags}: {message}");
+    }
 }

@@ -35,7 +35,7 @@ fn parse(line: &str) -> Option<(bool, Vec<LoggedWrite>)> {
 fn a_kill_loses_nothing_that_was_acknowledged() {
     let effort = Effort::now();
     let mut random = effort.random(11);
-    let kills = effort.times(50, 10_000);
+    let kills = effort.times(50);
     let (mut acknowledged, mut unclean) = (0, 0);
     for layout in [Layout::Clustered, Layout::Secondary] {
         let home = RedbHome::new(layout);

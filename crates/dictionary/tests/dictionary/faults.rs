@@ -101,7 +101,7 @@ fn failing_batches_leave_the_filter_correct() {
     for layout in LAYOUTS {
         let mut random = effort.random(7);
         let fixture = Fixture::new(layout, busy_options(50));
-        for _ in 0..effort.times(400, 40_000) {
+        for _ in 0..effort.times(400) {
             match random.below(4) {
                 0 => fixture.heal(),
                 1 => fixture.fail_after(random.below(6) as u64),

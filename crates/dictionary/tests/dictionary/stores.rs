@@ -20,12 +20,12 @@ struct Amount {
 impl Amount {
     fn file() -> Self {
         let effort = Effort::now();
-        Self { rounds: 4, steps: effort.times(500, 20_000), writes: effort.times(300, 30_000) }
+        Self { rounds: 4, steps: effort.times(500), writes: effort.times(300) }
     }
 
     fn server() -> Self {
         let effort = Effort::now();
-        Self { rounds: 2, steps: effort.times(1500, 15_000), writes: effort.times(200, 2000) }
+        Self { rounds: 2, steps: effort.times(1500), writes: effort.times(200) }
     }
 }
 
@@ -74,7 +74,7 @@ fn check_key_order(home: &impl Home) {
 #[test]
 fn memory_store() {
     let effort = Effort::now();
-    let amount = Amount { rounds: 20, steps: effort.times(20_000, 2_000_000), writes: 3000 };
+    let amount = Amount { rounds: 20, steps: effort.times(20_000), writes: 3000 };
     check_store(&amount, MemoryStore::new);
 }
 

@@ -75,7 +75,7 @@ fn write<S: Store + 'static>(dict: &Dict<S>, writer: u64, steps: u64) {
 
 #[test]
 fn threads_agree_in_memory() {
-    let steps = Effort::now().times(3000, 300_000);
+    let steps = Effort::now().times(3000);
     for layout in LAYOUTS {
         for policy in [Policy::Inline, Policy::Background] {
             check_threads(MemoryStore::new(layout), policy, steps, 20);

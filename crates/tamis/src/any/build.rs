@@ -22,6 +22,12 @@ impl Kind {
         dispatch_kind!(self, F => <F as Build>::Shape::SETTINGS)
     }
 
+    /// Returns whether it stores the whole hash of each key, so that it also takes a rate of 0: a non-member
+    /// passes with probability below the number of keys times 2^-128.
+    pub fn is_exact(self) -> bool {
+        dispatch_kind!(self, F => <F as Build>::Shape::IS_EXACT)
+    }
+
     /// Returns what a filter of this kind would promise for `goal`.
     ///
     /// # Errors

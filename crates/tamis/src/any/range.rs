@@ -9,9 +9,14 @@ use crate::traits::Range;
 
 impl Kind {
     /// Returns the hash function that a builder uses unless it is told otherwise: `ordered` for kinds
-    /// that answer ranges, and `fast` for all others.
+    /// that answer ranges, `secure` for exact ones, whose rate needs all 128 bits of a hash, and `fast` for
+    /// all others.
     pub fn default_hash(self) -> HashId {
-        if self.can(Capability::Range) { HashId::Ordered } else { HashId::Fast }
+        match self {
+            _ if self.can(Capability::Range) => HashId::Ordered,
+            _ if self.is_exact() => HashId::Secure,
+            _ => HashId::Fast,
+        }
     }
 
     /// Checks that filters of this kind work with hashes of this function. Kinds that answer ranges need

@@ -35,7 +35,7 @@ use alloc::vec::Vec;
 use tamis_bits::{Words, packed, prefetch, range, set};
 use tamis_format::{Name, Reader, Writer};
 
-use super::common::sort::{CHECKED, dedup, sort};
+use super::common::sort::{CHECKED, dedup, sort, union};
 use super::common::{TOO_SHORT, usize_words};
 use crate::error::{Error, Full};
 use crate::hash::KeyHash;
@@ -259,20 +259,6 @@ impl HashCompaction {
         let bit = self.shape.home(self.shape.fingerprint(key)) * u64::from(self.shape.width);
         prefetch(&self.table, (bit / 64) as usize);
     }
-}
-
-/// Merges two ascending sequences, with numbers that are in both once.
-fn union(a: impl Iterator<Item = u64>, b: impl Iterator<Item = u64>) -> impl Iterator<Item = u64> {
-    let (mut a, mut b) = (a.peekable(), b.peekable());
-    core::iter::from_fn(move || {
-        let least = match (a.peek(), b.peek()) {
-            (Some(a), Some(b)) => *a.min(b),
-            (a, b) => *a.or(b)?,
-        };
-        a.next_if_eq(&least);
-        b.next_if_eq(&least);
-        Some(least)
-    })
 }
 
 impl Filter for HashCompaction {

@@ -117,7 +117,7 @@ impl QuotientShape {
     }
 
     /// Returns the shape with the fewest slots for `keys` fingerprints of `bits` bits.
-    fn of_bits(keys: u64, bits: u32) -> Result<Self, Error> {
+    pub(super) fn of_bits(keys: u64, bits: u32) -> Result<Self, Error> {
         (bits.saturating_sub(MAX_REMAINDER)..bits.min(MAX_QUOTIENT + 1))
             .find(|quotient| most_keys(*quotient) >= keys)
             .ok_or(Error::Infeasible { why: "the fingerprints are too short for so many keys" })
@@ -125,7 +125,7 @@ impl QuotientShape {
     }
 
     /// Returns the bits of a fingerprint.
-    fn bits(&self) -> u32 {
+    pub(super) fn bits(&self) -> u32 {
         self.quotient + self.remainder
     }
 
@@ -256,6 +256,20 @@ impl Quotient {
             filter.len += 1;
         }
         Ok(filter)
+    }
+
+    /// Reads a filter of `len` keys.
+    pub(super) fn read_with_len(from: &mut Reader, len: u64) -> Result<Self, Error> {
+        let mut fields = from.shape()?;
+        let quotient = fields.next(0..=MAX_QUOTIENT.into(), "bits per quotient")? as u32;
+        let most = MAX_REMAINDER.min(64 - quotient);
+        let remainder = fields.next(1..=most.into(), "bits per remainder")? as u32;
+        let most = most_keys(quotient).min(crate::limits::MAX_KEYS);
+        let keys = fields.next(len..=most, "capacity in keys")?;
+        fields.finish()?;
+        let shape = QuotientShape::new(quotient, remainder, keys)?;
+        let table = from.words(TABLE, shape.words())?;
+        Ok(Self { shape, len, table })
     }
 
     #[inline(always)]
@@ -544,17 +558,7 @@ impl Persist for Quotient {
     }
 
     fn read(from: &mut Reader) -> Result<Self, Error> {
-        let len = from.header().keys;
-        let mut fields = from.shape()?;
-        let quotient = fields.next(0..=MAX_QUOTIENT.into(), "bits per quotient")? as u32;
-        let most = MAX_REMAINDER.min(64 - quotient);
-        let remainder = fields.next(1..=most.into(), "bits per remainder")? as u32;
-        let most = most_keys(quotient).min(crate::limits::MAX_KEYS);
-        let keys = fields.next(len..=most, "capacity in keys")?;
-        fields.finish()?;
-        let shape = QuotientShape::new(quotient, remainder, keys)?;
-        let table = from.words(TABLE, shape.words())?;
-        Ok(Self { shape, len, table })
+        Self::read_with_len(from, from.header().keys)
     }
 
     /// Checks that the fingerprints are sorted, and that a table built from them is the same.

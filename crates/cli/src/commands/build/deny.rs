@@ -26,7 +26,7 @@ pub(super) fn build(args: &Build) -> Result<()> {
     }
     let keys = Keys::open(&args.keys_from, separator, true)?;
     let denied = Keys::open(&args.deny, separator, true)?;
-    let hasher = hasher(args)?;
+    let hasher = hasher(args, Some(kind))?;
     let members = Pass { args, keys: &keys, hasher: &hasher };
     let strangers = Pass { args, keys: &denied, hasher: &hasher };
 

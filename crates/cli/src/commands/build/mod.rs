@@ -49,11 +49,13 @@ pub(crate) fn run(args: &Build) -> Result<()> {
     let counts = args.keys.is_none() && !can(Capability::Static) && !can(Capability::Grow);
     let once = !counts && (can(Capability::Static) || args.no_verify);
     let keys = Keys::open(&args.keys_from, args.form.separator(), !once)?;
-    let hasher = hasher(args)?;
-    let pass = Pass { args, keys: &keys, hasher: &hasher };
+    let counting = hasher(args, args.filter.0)?;
+    let pass = Pass { args, keys: &keys, hasher: &counting };
     let counted = if counts { Some(pass.count()?) } else { None };
     let kind = choose(args, args.keys.or(counted).unwrap_or(FIRST_KEYS))?;
+    let hasher = hasher(args, Some(kind))?;
     kind.check_hash(hasher.id())?;
+    let pass = Pass { hasher: &hasher, ..pass };
     let Built { filter, tally, duplicates } =
         pass.build(kind, &sizing(args, kind, counted), once)?;
     if counted.is_some_and(|counted| counted != tally.keys - duplicates.unwrap_or(0)) {
@@ -130,9 +132,13 @@ fn has_ranges(args: &Build) -> bool {
     of_kind || args.range_length.is_some() || args.needs.contains(&Capability::Range)
 }
 
-/// Returns the hasher for the keys.
-fn hasher(args: &Build) -> Result<KeyHasher> {
-    let fallback = if has_ranges(args) { HashId::Ordered } else { HashId::Fast };
+/// Returns the hasher for the keys of a kind, if it is known.
+fn hasher(args: &Build, kind: Option<Kind>) -> Result<KeyHasher> {
+    let fallback = match kind {
+        _ if has_ranges(args) => HashId::Ordered,
+        Some(kind) => kind.default_hash(),
+        None => HashId::Fast,
+    };
     let hash = args.hash.unwrap_or(fallback);
     Ok(match args.seed {
         Some(seed) => KeyHasher::new(hash, seed),

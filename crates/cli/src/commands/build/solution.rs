@@ -7,7 +7,7 @@ use tamis::{Error, Kind, SatFormula, SatShape};
 
 use super::{Read, hasher, save, size};
 use crate::args::Build;
-use crate::commands::sat::{hash_all, solutions};
+use crate::commands::sat::{OTHER_FORMULA, hash_all, solutions};
 use crate::files;
 use crate::input::Keys;
 
@@ -17,7 +17,7 @@ pub(super) fn build(args: &Build) -> Result<()> {
         bail!("--solution requires --filter sat");
     }
     let keys = Keys::open(&args.keys_from, args.form.separator(), false)?;
-    let hasher = hasher(args)?;
+    let hasher = hasher(args, Some(Kind::Sat))?;
     Kind::Sat.check_hash(hasher.id())?;
     let hashes = hash_all(&keys, args.form.threads(), &hasher, args.quiet)?;
     let sizing = size(args);
@@ -27,8 +27,7 @@ pub(super) fn build(args: &Build) -> Result<()> {
         let names: Vec<String> = args.solution.iter().map(|path| files::name(path)).collect();
         match error {
             Error::Unsatisfied { solution, clause } => anyhow!(
-                "{}: solution {solution} does not satisfy clause {clause} of its formula; it is a solution \
-                 of other keys, another seed or other options",
+                "{}: solution {solution} does not satisfy clause {clause} of its formula; {OTHER_FORMULA}",
                 names.join(", ")
             ),
             error => anyhow!("{}: {error}", names.join(", ")),

@@ -21,7 +21,7 @@ pub(super) fn build(args: &Build) -> Result<()> {
     args.form.require_lines()?;
     let kind = kind_with(args, Capability::Map)?;
     let keys = Keys::open(&args.keys_from, args.form.separator(), true)?;
-    let hasher = hasher(args)?;
+    let hasher = hasher(args, Some(kind))?;
     let pass = Pass { args, keys: &keys, hasher: &hasher };
     // Nearly every file of values is all integers or has text early on.
     let (filter, keys) = match solve_and_verify::<i128>(&pass, kind)? {

@@ -109,6 +109,23 @@ pub(in crate::filters) fn dedup(
     Ok(())
 }
 
+/// Merges two ascending sequences, with numbers that are in both once.
+pub(in crate::filters) fn union<T: Copy + Ord>(
+    a: impl Iterator<Item = T>,
+    b: impl Iterator<Item = T>,
+) -> impl Iterator<Item = T> {
+    let (mut a, mut b) = (a.peekable(), b.peekable());
+    core::iter::from_fn(move || {
+        let least = match (a.peek(), b.peek()) {
+            (Some(a), Some(b)) => *a.min(b),
+            (a, b) => *a.or(b)?,
+        };
+        a.next_if_eq(&least);
+        b.next_if_eq(&least);
+        Some(least)
+    })
+}
+
 /// Returns the sorted fingerprints of all keys, of `bits` bits each.
 ///
 /// # Errors

@@ -3,8 +3,8 @@
 //! A *class* is a left bucket and a value of these bits. Its fingerprints are all in the same two buckets, or in
 //! the stash, so that one of them can be replaced by another without a move.
 
+use super::Cuckoo;
 use super::table::Place;
-use super::{Cuckoo, STASH_ENTRIES};
 use crate::error::Full;
 
 /// A left bucket, and the bits of a fingerprint that select the other bucket.
@@ -44,6 +44,21 @@ impl Cuckoo {
                     .any(|[left, fp]| *left == class.left && found(*fp))
     }
 
+    /// Returns every fingerprint with its class.
+    pub(in crate::filters) fn classes(&self) -> impl Iterator<Item = (Class, u64)> {
+        let (half, mask) = (self.shape.buckets / 2, self.table.spreading);
+        let slots = (0..2 * half).flat_map(move |bucket| {
+            let fingerprints = self.table.fingerprints::<0>(bucket).into_iter();
+            fingerprints.filter(|fp| *fp != 0).map(move |fp| {
+                let left = if bucket < half { bucket } else { self.table.other(bucket, fp) };
+                (left, fp)
+            })
+        });
+        let stashed = self.stash.as_chunks().0[..self.stashed].iter();
+        let entries = slots.chain(stashed.map(|[left, fp]| (*left, *fp)));
+        entries.map(move |(left, fp)| (Class { left, bits: fp & mask }, fp))
+    }
+
     pub(in crate::filters) fn fetch_class(&self, class: Class) {
         self.table.fetch::<0>(&self.class_place(class).buckets);
     }
@@ -72,8 +87,7 @@ impl Cuckoo {
                 }
             }
         }
-        let stashed = self.stashed.min(STASH_ENTRIES);
-        for [left, fp] in &mut self.stash.to_mut().as_chunks_mut().0[..stashed] {
+        for [left, fp] in &mut self.stash.to_mut().as_chunks_mut().0[..self.stashed] {
             if *left == class.left && *fp & mask == class.bits {
                 *fp = next(*fp);
             }
