@@ -6,7 +6,7 @@
 //!  hash.lo ──► these 8 bits and the remainder, under the       │ quotient filter
 //!              hash function of the key's piece                ┘
 //!  level 1, 2  smaller quotient filters for members with dead fingerprints, if `levels` is 2 or 3
-//!  marks       the dead fingerprints, and 64-bit hashes of the members that have them in all levels
+//!  marks       the dead fingerprints, and 62-bit hashes of the members that have them in all levels
 //!
 //!  hi      0 ───────────── the sweep ───────────── 2^64     in pieces of 256 keys
 //!          the next hash function  │ the old one
@@ -33,9 +33,9 @@
 //! | eps | rate of level 1 | of level 2 | bits per key for repairs, `levels=1` | `levels=2` | `levels=3` |
 //! | --- | --- | --- | --- | --- | --- |
 //! | 1/4 | 2^-4 | 2^-32 | 0.83 | 0.50 | 0.52 |
-//! | 1/16 | 2^-16 | 2^-64 | 0.83 | 0.55 | 0.55 |
-//! | 1/32 | 2^-29 | 2^-64 | 0.83 | 0.64 | 0.64 |
-//! | 2^-6 and below | 2^-48 | 2^-64 | 0.83 | 0.75 | 0.75 |
+//! | 1/16 | 2^-16 | 2^-46 | 0.83 | 0.55 | 0.55 |
+//! | 1/32 | 2^-29 | 2^-46 | 0.83 | 0.64 | 0.64 |
+//! | 2^-6 and below | 2^-46 | 2^-46 | 0.83 | 0.74 | 0.74 |
 //!
 //! The figures are for 10^7 keys. The slots of a level are a power of two, so at other numbers of keys
 //! more levels take up to 0.2 bits per key more than one from 1/64 on. A level doubles when it is full,
@@ -48,8 +48,8 @@
 //! Bender, Farach-Colton, Goswami, Johnson, McCauley, Singh, *Bloom Filters, Adaptivity, and the
 //! Dictionary Problem*, 2018, section 5. Differences: the paper has log* n levels of quotient
 //! filters. That is two in practice, and the rate of the second is 2^-128 where that of the first is
-//! 2^-8, so by default it is a table of 64-bit hashes, and follows the last of several levels, whose
-//! rates are at least 2^-64. A dead bit in each slot would take more space
+//! 2^-8, so by default it is a table of 62-bit hashes, and follows the last of several levels, whose
+//! fingerprints have at most 62 bits. A dead bit in each slot would take more space
 //! than one mark per dead fingerprint. The top bits of the quotient never change, so the keys that
 //! can share a fingerprint are a range of hashes.
 
@@ -66,7 +66,7 @@ use tamis_format::{Name, Reader, Writer};
 use self::upper::Upper;
 use super::adaptive_bloom::piece;
 use super::common::build_by_inserting;
-use super::common::digests::Digests;
+use super::common::digests::{Digests, MARK_BITS, digest, mark};
 use super::quotient::{Quotient, QuotientShape};
 use crate::error::{Error, Full};
 use crate::hash::KeyHash;
@@ -84,6 +84,8 @@ const STATE: Name = Name::new("state");
 /// Keys per piece of the sweep.
 const PIECE: u64 = 256;
 const MAX_MARKS: u64 = 1 << 50;
+/// The layout of the marks. Before, those of fingerprints and of keys could be equal.
+const LAYOUT: u64 = 2;
 /// Bits of the quotient that change with the hash function. The other bits are those of `hi` for
 /// ever, so an adversary that remembers the answers of many sweeps finds the non-members of the
 /// fullest ranges of slots. The stated rate is that of the fullest range. With 8 bits that is about
@@ -136,7 +138,7 @@ impl AdaptiveQuotientShape {
             // has grown to hold all keys.
             let length = fixed + bits.min(64.0).ceil() as u32 + 2;
             let least = 2 + table.quotient().max(room.ilog2() + 2);
-            upper.push(QuotientShape::of_bits(room, length.clamp(least, 64))?);
+            upper.push(QuotientShape::of_bits(room, length.clamp(least, MARK_BITS))?);
             down *= (-bits).exp2();
             bits = -fpr.log2() * bits.min(64.0).exp2();
         }
@@ -194,6 +196,11 @@ impl Shape for AdaptiveQuotientShape {
         let mut mean = fpr;
         loop {
             let table = QuotientShape::fit(keys + 1, mean)?;
+            if table.bits() > MARK_BITS {
+                return Err(Error::Infeasible {
+                    why: "the rate needs fingerprints of more than 62 bits",
+                });
+            }
             let upper = Self::fit_upper(&table, keys, fpr, levels)?;
             let shape = Self::new(table, upper, keys);
             if shape.figures().fpr <= fpr {
@@ -313,9 +320,7 @@ impl AdaptiveQuotient {
             function = mix(function.wrapping_add(level as u64));
             shape = &self.shape.upper[level - 1];
         }
-        let mixed = mix(key.lo ^ function);
-        let fixed = self.shape.fixed();
-        let hi = key.hi & !packed::mask(64 - fixed) | mixed >> fixed;
+        let hi = self.fix(key, mix(key.lo ^ function));
         let fingerprint = hi >> (64 - shape.quotient() - shape.remainder());
         Mapped { hash: KeyHash { hi, lo: key.lo }, level, fingerprint }
     }
@@ -328,19 +333,23 @@ impl AdaptiveQuotient {
         if level == 0 { &mut self.table } else { &mut self.upper[level - 1] }
     }
 
-    /// Returns the mark of a dead fingerprint. Without the constant, fingerprint 0 of level 1 would have the mark of
-    /// fingerprint 1 of level 0.
+    /// Returns the mark of a dead fingerprint. Each level has a role of its own: a fingerprint with the mark of
+    /// another, or of a key, would deny its members.
     fn dead_mark(mapped: &Mapped) -> [u64; 1] {
-        let Mapped { level, fingerprint, .. } = *mapped;
-        match level {
-            0 => [mix(fingerprint)],
-            _ => [mix(mix(fingerprint ^ 0x9e37_79b9_7f4a_7c15).wrapping_add(level as u64))],
-        }
+        mark(1 + mapped.level as u64, mapped.fingerprint)
     }
 
-    /// Returns the mark of a key with dead fingerprints in all levels.
-    fn key_mark(key: KeyHash) -> [u64; 1] {
-        [mix(key.hi ^ mix(key.lo ^ 0x5bf0_3635_dcd1_d867))]
+    /// Returns the mark of a key with dead fingerprints in all levels. It has the bits of `hi` that do not depend on
+    /// the hash function, so that only suspects of a non-member can have its mark, which a repair deletes.
+    fn key_mark(&self, key: KeyHash) -> [u64; 1] {
+        mark(0, self.fix(key, digest(key)) >> (64 - MARK_BITS))
+    }
+
+    /// Returns the bits of a key's `hi` that do not depend on the hash function, followed by the top bits of a hash.
+    #[inline(always)]
+    fn fix(&self, key: KeyHash, hash: u64) -> u64 {
+        let fixed = self.shape.fixed();
+        key.hi & !packed::mask(64 - fixed) | hash >> fixed
     }
 
     fn is_dead(&self, mapped: &Mapped) -> bool {
@@ -364,7 +373,7 @@ impl AdaptiveQuotient {
                 return Some(level);
             }
         }
-        self.marks.contains(Self::key_mark(key)).then_some(levels)
+        self.marks.contains(self.key_mark(key)).then_some(levels)
     }
 
     /// Inserts a key into a level, and into the following ones while its fingerprint is dead.
@@ -373,7 +382,7 @@ impl AdaptiveQuotient {
     /// [`Full`] if a table is; then no answer has changed.
     fn insert_from(&mut self, level: usize, key: KeyHash, sweep: u64) -> Result<(), Full> {
         if level == self.shape.levels() {
-            return self.marks.insert(Self::key_mark(key));
+            return self.marks.insert(self.key_mark(key));
         }
         let mapped = self.map_under(level, key, sweep);
         if level > 0 {
@@ -403,7 +412,7 @@ impl AdaptiveQuotient {
     /// lead to.
     fn remove_from(&mut self, level: usize, key: KeyHash, sweep: u64) -> bool {
         if level == self.shape.levels() {
-            return self.marks.remove(Self::key_mark(key));
+            return self.marks.remove(self.key_mark(key));
         }
         let mapped = self.map_under(level, key, sweep);
         let dead = self.is_dead(&mapped);
@@ -525,8 +534,8 @@ impl Adapt for AdaptiveQuotient {
         };
         let Some(mut level) = accepting(self) else { return Repair::NotNeeded };
         self.state[2] = self.state[2].saturating_add(1);
-        let mark = Self::key_mark(stranger);
-        if members.iter().any(|key| Self::key_mark(*key) == mark) {
+        let mark = self.key_mark(stranger);
+        if members.iter().any(|key| self.key_mark(*key) == mark) {
             return Repair::Impossible;
         }
         loop {
@@ -581,6 +590,7 @@ impl Persist for AdaptiveQuotient {
         for (shape, table) in self.shape.upper.iter().zip(self.upper.iter()) {
             fields.extend([shape.keys(), table.len()]);
         }
+        fields.push(LAYOUT);
         to.shape(&fields);
         to.words(MARKS, self.marks.table());
         to.slice(STATE, &self.state);
@@ -596,10 +606,15 @@ impl Persist for AdaptiveQuotient {
         let slots = fields.next(1..=MAX_MARKS, "planned slots for marks")?;
         let now = fields.next(slots..=MAX_MARKS, "slots for marks")?;
         let mut upper = Vec::new();
-        while fields.remaining() > 0 && upper.len() + 1 < MAX_LEVELS as usize {
+        // Only layout 1 has an even number of fields after these: two for each further level.
+        if fields.remaining().is_multiple_of(2) {
+            return Err(from.corrupt("files of layout 1 must be built again").into());
+        }
+        while fields.remaining() > 1 && upper.len() + 1 < MAX_LEVELS as usize {
             let planned = fields.next(1..=MAX_KEYS, "planned capacity of a level")?;
             upper.push([planned, fields.next(0..=MAX_KEYS, "keys of a level")?]);
         }
+        fields.next(LAYOUT..=LAYOUT, "layout of the marks")?;
         fields.finish()?;
         let marks = Digests::of(from.words(MARKS, now)?)
             .ok_or_else(|| from.corrupt("the table of marks has no empty slot"))?;
@@ -619,7 +634,9 @@ impl Persist for AdaptiveQuotient {
             let of_bits = |keys| QuotientShape::of_bits(keys, bits).ok();
             match of_bits(planned) {
                 Some(shape)
-                    if bits > fixed && doubled && of_bits(now).as_ref() == Some(table.shape()) =>
+                    if (fixed + 1..=MARK_BITS).contains(&bits)
+                        && doubled
+                        && of_bits(now).as_ref() == Some(table.shape()) =>
                 {
                     shapes.push(shape);
                 }
@@ -630,6 +647,9 @@ impl Persist for AdaptiveQuotient {
         let shape = AdaptiveQuotientShape::new(table.shape().clone(), shapes, keys);
         if shape.marks != slots || table.shape().keys() != keys + 1 {
             return Err(from.corrupt("the capacity of the quotient filter is wrong").into());
+        }
+        if table.shape().bits() > MARK_BITS {
+            return Err(from.corrupt("the fingerprints are too long").into());
         }
         Ok(Self { shape, table, upper: tables, marks, state })
     }
@@ -647,6 +667,7 @@ impl Persist for AdaptiveQuotient {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::filters::common::digests::tests::{key_of, unmix};
     use crate::hash::{HashId, Key, KeyHasher};
 
     fn hashes(seed: u64, keys: core::ops::Range<u64>) -> Vec<KeyHash> {
@@ -748,7 +769,7 @@ mod tests {
             (0.25, [0.83, 0.50, 0.52]),
             (1.0 / 16.0, [0.83, 0.55, 0.55]),
             (1.0 / 32.0, [0.83, 0.64, 0.64]),
-            (1.0 / 256.0, [0.83, 0.75, 0.75]),
+            (1.0 / 256.0, [0.83, 0.74, 0.74]),
         ] {
             for (levels, expected) in (1..).zip(expected) {
                 let bits = bits(fpr, levels);
@@ -778,6 +799,50 @@ mod tests {
         filter.insert(b).unwrap();
         assert!(filter.remove(b) && filter.contains(b) && filter.remove(b));
         assert!(filter.is_empty() && filter.marks.table().iter().all(|mark| *mark == 0));
+    }
+
+    /// Members keep their answers beside keys and fingerprints whose marks were theirs until layout 2.
+    #[test]
+    fn marks_of_different_origin_differ() {
+        let members = hashes(4, 0..1000);
+        let shape = AdaptiveQuotientShape::fit(1200, 0.01).unwrap();
+        let mut filter = AdaptiveQuotient::build(shape, &members[..]).unwrap();
+        for (lo, member) in (0..).zip(&members[..50]) {
+            let fingerprint = filter.map(*member).fingerprint;
+            for digest in [fingerprint, mix(fingerprint)] {
+                let key = key_of(lo, digest);
+                filter.insert(key).unwrap();
+                let mut alike = of(&filter.suspects(key), &members);
+                alike.push(key);
+                filter.declare_dead(0, key, &alike).unwrap();
+                assert!(filter.contains(key) && members.iter().all(|key| filter.contains(*key)));
+            }
+        }
+        filter.validate().unwrap();
+        // Fingerprints of levels 0 and 1.
+        let dead = |level, fingerprint| {
+            AdaptiveQuotient::dead_mark(&Mapped { hash: members[0], level, fingerprint })
+        };
+        let clash = |low: u64| unmix(low.wrapping_sub(1)) ^ 0x9e37_79b9_7f4a_7c15;
+        let low = (0..).find(|low| clash(*low) < 1 << MARK_BITS).unwrap();
+        assert!(dead(1, clash(low)) != dead(0, low) && dead(1, low) != dead(2, low));
+    }
+
+    /// A repair of a key in another range than a member with the same digest keeps the mark of the member.
+    #[test]
+    fn a_repair_deletes_no_mark_of_another_range() {
+        let shape = AdaptiveQuotientShape::fit(100_000, 0.01).unwrap();
+        let mut filter = AdaptiveQuotient::new(shape).unwrap();
+        let [member, gone] = [1, 2].map(|lo| key_of(lo, 0x1234_5678_9abc_def0));
+        assert!(!filter.suspects(gone).contains(&member.hi));
+        filter.insert(member).unwrap();
+        filter.declare_dead(0, member, &[member]).unwrap();
+        // Its fingerprint is dead, and it has no mark: the store no longer had it.
+        filter.insert(gone).unwrap();
+        filter.declare_dead(0, gone, &[]).unwrap();
+        assert!(filter.contains(member) && !filter.contains(gone));
+        assert_eq!(filter.adapt(gone, &[]), Repair::NotNeeded);
+        assert!(filter.contains(member));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use tamis_bits::{Words, set};
 
 use super::{AdaptiveBloomShape, Level, MAX_LEVELS};
 use crate::error::{Error, Full};
-use crate::filters::common::digests::Digests;
+use crate::filters::common::digests::{Digests, digest, mark};
 use crate::filters::common::usize_words;
 use crate::hash::KeyHash;
 use crate::limits::MAX_KEYS;
@@ -18,7 +18,7 @@ pub(super) struct Cells {
     pub(super) bits: Words,
     pub(super) marks: Digests,
     /// Bits of a Bloom filter of the keys that were inserted when all their bits were set: copies, and a few
-    /// others. It has no bits in files of the first layout: then any key may be a copy.
+    /// others.
     pub(super) copies: Words,
     /// The keys that were removed. Their bits are still set.
     pub(super) removed: Digests<2>,
@@ -32,6 +32,10 @@ pub(super) const CREDIT: usize = 1;
 pub(super) const LEN: usize = 2;
 pub(super) const DEAD: usize = 3;
 pub(super) const FIRST_LEVEL: usize = 4;
+
+/// The roles of marks. A key whose mark were that of a cell would deny the members of the cell.
+const KEY: u64 = 0;
+const CELL: u64 = 1;
 
 /// The bits of `copies` that a key has.
 const COPY_PROBES: usize = 4;
@@ -81,19 +85,17 @@ impl Cells {
 
     /// Returns the mark of a dead cell.
     fn dead_mark(level: usize, cell: u64) -> [u64; 1] {
-        [mix(cell << 3 | level as u64)]
+        mark(CELL, cell << 3 | level as u64)
     }
 
-    /// Returns the mark of a key after the last level.
+    /// Returns the mark of a key after the last level. Two keys may have the same, which denies neither.
     fn key_mark(key: KeyHash) -> [u64; 1] {
-        [mix(key.hi ^ mix(key.lo ^ 0x5bf0_3635_dcd1_d867))]
+        mark(KEY, digest(key))
     }
 
-    /// Returns what stands for a removed key. No two hashes have the same: for each `lo`, the mark is a
-    /// bijection of `hi`.
+    /// Returns what stands for a removed key. No two hashes have the same.
     fn removed_mark(key: KeyHash) -> [u64; 2] {
-        let [mark] = Self::key_mark(key);
-        [mark, key.lo]
+        [digest(key), key.lo]
     }
 
     fn copy_places(
@@ -106,7 +108,7 @@ impl Cells {
 
     /// Returns whether a key may have been inserted twice.
     fn may_have_copies(&self, shape: &AdaptiveBloomShape, key: KeyHash) -> bool {
-        shape.copies == 0 || self.copy_places(shape, key).all(|bit| set::get(&self.copies, bit))
+        self.copy_places(shape, key).all(|bit| set::get(&self.copies, bit))
     }
 
     fn is_dead(&self, shape: &AdaptiveBloomShape, level: usize, key: KeyHash) -> bool {
@@ -158,7 +160,7 @@ impl Cells {
         // The bits of a key that returns are set, unless its cell died meanwhile.
         if !returns || self.accepting_level(shape, key).is_none() {
             let was_set = self.insert_from(shape, 0, key)?;
-            if was_set && !returns && shape.copies > 0 {
+            if was_set && !returns {
                 let places = self.copy_places(shape, key);
                 let copies = self.copies.to_mut();
                 places.for_each(|bit| set::set(copies, bit));
@@ -175,7 +177,7 @@ impl Cells {
             return false;
         }
         let mark = Self::removed_mark(key);
-        // The table of digests does not distinguish marks of 0 and 1. Without memory the key stays too.
+        // The table of digests does not distinguish 0 and 1. Without memory the key stays too.
         if mark[0] > 1 && !self.may_have_copies(shape, key) {
             let _ = self.removed.insert(mark);
         }

@@ -4,14 +4,33 @@
 //!  slot  | 0 | d | d' | 0 | d'' | …    linear probing, from scale(d, slots) to the next empty slot
 //! ```
 
-use tamis_bits::Words;
-use tamis_bits::range::scale;
+use tamis_bits::range::{mix, scale};
+use tamis_bits::{Words, packed};
 
 use super::usize_words;
 use crate::error::{Error, Full};
+use crate::hash::KeyHash;
 
 /// Slots of a table that had none before its first digest.
 const FIRST_SLOTS: u64 = 16;
+
+/// The bits of a value that its mark depends on.
+pub(in crate::filters) const MARK_BITS: u32 = 62;
+
+/// Returns the digest that stands for `value` in one of four roles, as 0 for keys and 1 for cells, in a table of
+/// all of them. Digests of different roles are never equal, nor are those of different values below 2^62, because
+/// `mix` is a bijection; except that in role 0, the values 0 and 1 have one digest. No digest is 0, which
+/// [`Digests`] would take for another one.
+#[inline(always)]
+pub(in crate::filters) fn mark(role: u64, value: u64) -> [u64; 1] {
+    [mix((role << MARK_BITS | value & packed::mask(MARK_BITS)).max(1))]
+}
+
+/// Returns 64 bits of a hash: for each `lo`, a bijection of `hi`.
+#[inline(always)]
+pub(in crate::filters) fn digest(key: KeyHash) -> u64 {
+    mix(key.hi ^ mix(key.lo ^ 0x5bf0_3635_dcd1_d867))
+}
 
 /// Digests of `W` words in an open-addressing table that grows when it is three quarters full. The first word
 /// of a digest is a hash of the others.
@@ -159,10 +178,53 @@ impl<const W: usize> Digests<W> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(in crate::filters) mod tests {
     use super::*;
     use std::collections::BTreeMap;
-    use tamis_bits::range::mix;
+
+    /// Returns what `mix` takes to `image`: its three steps backwards.
+    pub(in crate::filters) fn unmix(image: u64) -> u64 {
+        // The inverse of an odd number modulo 2^64: each step doubles the bits that are right.
+        let inverse = |odd: u64| {
+            (0..6).fold(1u64, |x, _| x.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(x))))
+        };
+        let x = image ^ image >> 31 ^ image >> 62;
+        let x = x.wrapping_mul(inverse(0x94d0_49bb_1331_11eb));
+        let x = x ^ x >> 27 ^ x >> 54;
+        let x = x.wrapping_mul(inverse(0xbf58_476d_1ce4_e5b9));
+        x ^ x >> 30 ^ x >> 60
+    }
+
+    #[test]
+    fn marks_of_different_roles_are_never_equal() {
+        for role in 0..4 {
+            for value in [0, 1, 2, 12345, 1 << 51, (1 << MARK_BITS) - 1] {
+                let [found] = mark(role, value);
+                let preimage = unmix(found);
+                assert!(found != 0 && mix(preimage) == found);
+                let expected = if role == 0 { value.max(1) } else { value };
+                assert_eq!(
+                    (preimage >> MARK_BITS, preimage & packed::mask(MARK_BITS)),
+                    (role, expected)
+                );
+            }
+        }
+        // What is wider than a mark cannot reach another role.
+        assert_eq!(mark(0, u64::MAX), mark(0, u64::MAX >> 2));
+    }
+
+    /// Returns the key with this `lo` and this digest.
+    pub(in crate::filters) fn key_of(lo: u64, digest: u64) -> KeyHash {
+        let at_0 = KeyHash { hi: 0, lo };
+        KeyHash { hi: unmix(digest) ^ unmix(super::digest(at_0)), lo }
+    }
+
+    #[test]
+    fn a_digest_is_a_bijection_of_hi() {
+        for (lo, image) in [(3, 0), (u64::MAX, 1), (5, 0xfeed_beef)] {
+            assert_eq!(digest(key_of(lo, image)), image);
+        }
+    }
 
     #[test]
     fn digests_are_a_multiset() {
