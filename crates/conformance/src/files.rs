@@ -4,10 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use tamis::{
-    AdaptiveQuotient, AnyFilter, Bloomier, Broom, Build, BuildOptions, Capability, Deny, Error,
-    Filter, Growing, Guarded, GuardedShape, HashId, Key, KeyHash, KeyHasher, Keyed, Kind, Limits,
-    Persist, Reader, RemovableSpectralBloom, RemovableTinySet, Sat, SettingValue, Settings, Shape,
-    SpectralBloom, TinySet, Value, ValueType,
+    AdaptiveQuotient, AnyFilter, Bloomier, Broom, Build, BuildOptions, Capability, Cuckoo, Deny,
+    Error, Filter, Growing, Guarded, GuardedShape, HashId, Key, KeyHash, KeyHasher, Keyed, Kind,
+    Limits, Morton, Persist, Reader, RemovableSpectralBloom, RemovableTinySet, Sat, SettingValue,
+    Settings, Shape, SpectralBloom, TinySet, Value, ValueType,
 };
 
 use crate::attack::{self, Parts};
@@ -71,13 +71,17 @@ pub fn golden_file_is_kept<F: Subject>() {
 pub type Variant = (&'static str, fn() -> Vec<u8>, fn(&Path));
 
 /// Golden files of newer layouts and of settings, beside the first of each kind.
-pub const VARIANTS: [Variant; 10] = [
+pub const VARIANTS: [Variant; 14] = [
     (
         "adaptive_quotient-levels2-v1",
         || make_golden_of::<AdaptiveQuotient>("levels", 2),
         file_is_kept::<AdaptiveQuotient>,
     ),
     ("broom-lines2-v1", || make_golden_of::<Broom>("lines", 2), file_is_kept::<Broom>),
+    ("cuckoo-sorted-v1", || make_golden_of::<Cuckoo>("sorted", 1), file_is_kept::<Cuckoo>),
+    ("morton-f7-v1", || make_golden_of::<Morton>("f", 7), file_is_kept::<Morton>),
+    ("morton-f11-v1", || make_golden_of::<Morton>("f", 11), file_is_kept::<Morton>),
+    ("morton-f16-v1", || make_golden_of::<Morton>("f", 16), file_is_kept::<Morton>),
     ("sat-multi-v1", || make_golden_of::<Sat>("construction", "multi"), file_is_kept::<Sat>),
     ("sat-nae-v1", || make_golden_of::<Sat>("construction", "nae"), file_is_kept::<Sat>),
     ("sat-single-v1", || make_golden_of::<Sat>("construction", "single"), file_is_kept::<Sat>),
