@@ -44,8 +44,6 @@ pub struct Fuse<const K: usize> {
     pub(super) fold: u64,
     /// The number of cells of a segment, minus 1.
     pub(super) mask: u64,
-    /// If the first cell is less, none of the others is folded: 0 in a small graph, where many are.
-    pub(super) safe: u64,
     pub(super) shard_bits: u32,
     /// Whether the first cell depends on the multiplier.
     pub(super) is_small: bool,
@@ -67,19 +65,13 @@ impl<const K: usize> Fuse<K> {
             && shard_bits < 64
             && cells < 1 << 32
             && (2..=4).contains(&K);
-        let is_small = shard_bits == 0 && cells < SMALL as u64;
-        if !sound {
-            return None;
-        }
-        let reach = (K as u64 - 1) << segment;
-        (cells >= Self::least(segment)).then(|| Self {
+        (sound && cells >= Self::least(segment)).then(|| Self {
             cells: cells as usize,
             places: cells - Self::tail(segment),
             fold: 2 * cells - 1,
             mask: (1 << segment) - 1,
-            safe: if is_small { 0 } else { cells.saturating_sub(reach) },
             shard_bits,
-            is_small,
+            is_small: shard_bits == 0 && cells < SMALL as u64,
         })
     }
 
@@ -91,6 +83,11 @@ impl<const K: usize> Fuse<K> {
     /// Returns the number of cells after the last first cell: as many as give them the same load.
     const fn tail(segment: u32) -> u64 {
         ((K as u64) << segment) / 4
+    }
+
+    /// Returns a number: if the first cell is less, none of the others is folded.
+    pub(super) fn safe(&self) -> u64 {
+        (self.cells as u64).saturating_sub((self.mask + 1) * (K as u64 - 1))
     }
 
     /// Returns the cell of place `at`.
@@ -145,13 +142,9 @@ unsafe impl<const K: usize> Graph<K> for Fuse<K> {
         let halves = product(key, multiplier);
         let (mut cells, mut next) = ([first as usize; K], first + 1);
         for (i, cell) in cells.iter_mut().enumerate().skip(1) {
-            *cell = (next + offset(i, halves, self.mask)) as usize;
+            let at = next + offset(i, halves, self.mask);
+            *cell = Self::folded(self.fold, at) as usize;
             next += self.mask + 1;
-        }
-        if first >= self.safe {
-            for cell in &mut cells[1..] {
-                *cell = Self::folded(self.fold, *cell as u64) as usize;
-            }
         }
         Edge { cells, print: digest }
     }

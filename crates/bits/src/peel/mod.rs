@@ -187,7 +187,7 @@ impl<const W: usize> Peeler<W> {
         records: &[[u64; W]],
         mut check: impl FnMut() -> Result<(), E>,
     ) -> Result<usize, E> {
-        // Hashed records never fill a degree, and not to look out for it saves a tenth of the time.
+        // Hashed records never fill a degree. Not to saturate saves a tenth of the instructions.
         match self.peel_counting::<K, false, E>(graph, multiplier, records, &mut check)? {
             Some(peeled) => Ok(peeled),
             None => {
@@ -331,7 +331,7 @@ impl<const W: usize> Peeler<W> {
     }
 
     /// Calls `each` for [`Peeler::owners`] and `check` every few milliseconds. As a loop of its own it takes
-    /// half of the instructions.
+    /// two thirds of the instructions.
     #[inline(always)]
     fn each_owner<E>(
         &self,

@@ -255,7 +255,7 @@ fn set_all(bits: &mut ScaledBitsMut<'_>, probes: u32, key: KeyHash) {
     (0..probes).for_each(|_| bits.set(places.next_hash()));
 }
 
-/// Sets the bits of keys without a prefetch. The usual numbers of bits are constants, which saves a sixth
+/// Sets the bits of keys without a prefetch. The usual numbers of bits are constants, which saves a fifth
 /// of the instructions.
 fn insert_near(words: &mut [u64], bits: u64, probes: u32, keys: &[KeyHash]) {
     let mut bits = ScaledBitsMut::new(words, bits);
