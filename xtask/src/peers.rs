@@ -25,7 +25,7 @@ struct Size {
 
 const SIZES: [Size; 3] = [
     Size { keys: ("1e8", "10^8"), rounds: "3", all_rows: false },
-    Size { keys: ("1e7", "10^7"), rounds: "5", all_rows: true },
+    Size { keys: ("1e7", "10^7"), rounds: "3", all_rows: true },
     Size { keys: ("1e5", "10^5"), rounds: "15", all_rows: true },
 ];
 
