@@ -29,6 +29,7 @@ cargo xtask TASK
   mutants [WORD]… plants known faults, or those that a word occurs in, and checks that the tests notice them
   peers [FLAGS]  our filters beside other crates', in one process; flags as `tamis bench`
   peers --readme measures all pairs of the table in docs/performance.md and writes it: half an hour
+  peers --counts prints their instructions and mispredicted branches per key: 10 minutes
   speed [--write]
                  counts the instructions of each operation under callgrind and compares them with
                  docs/instructions.csv, within 3 %; --write makes that table

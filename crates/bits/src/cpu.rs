@@ -39,6 +39,20 @@ pub(crate) fn has(feature: Feature) -> bool {
     }
 }
 
+/// Returns whether the machine is known to have `feature`: `false` before the first call of [`has`]. This
+/// takes less code than [`has`], for functions that are inlined everywhere.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(crate) fn is_detected(feature: Feature) -> bool {
+    #[cfg(all(feature = "std", not(miri)))]
+    return FOUND.load(Relaxed) & feature.0 != 0;
+    #[cfg(not(all(feature = "std", not(miri))))]
+    {
+        let _ = feature.0;
+        false
+    }
+}
+
 #[cfg(all(feature = "std", target_arch = "x86_64", not(miri)))]
 static FOUND: AtomicU8 = AtomicU8::new(UNKNOWN);
 #[cfg(all(feature = "std", target_arch = "x86_64", not(miri)))]
@@ -80,6 +94,7 @@ mod tests {
     fn agrees_with_the_standard_library() {
         for _ in 0..2 {
             assert_eq!(has(Feature::AVX2), is_x86_feature_detected!("avx2"));
+            assert_eq!(is_detected(Feature::AVX2), is_x86_feature_detected!("avx2"));
             assert_eq!(
                 has(Feature::AVX512_DQ),
                 is_x86_feature_detected!("avx2")

@@ -432,8 +432,9 @@ impl Persist for AnyFilter {
 macro_rules! supported {
     ($self:ident.$accessor:ident() else $capability:ident) => {{
         let kind = $self.kind();
+        // Not `ok_or`: it would make an error, and drop it again, at each call.
         dispatch!($self, filter => filter.$accessor())
-            .ok_or(Error::Unsupported { kind, capability: Capability::$capability })
+            .ok_or_else(|| Error::Unsupported { kind, capability: Capability::$capability })
     }};
 }
 

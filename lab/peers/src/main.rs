@@ -2,6 +2,7 @@
 //!
 //! The flags and the JSON lines are those of `tamis bench`; README.md describes the method.
 
+mod counted;
 mod floors;
 mod growth;
 mod pairs;
@@ -20,6 +21,8 @@ use tamis::{
     BinaryFuse, Build, BuildOptions, CountingQuotient, Insert, Key, KeyHash, SplitBlockBloom, given,
 };
 use tamis_bench::{Keys, Metric, Options, Outcome, Ratio, compare, kinds, race, table};
+
+use crate::counted::Operation;
 
 /// Measure the filters of tamis and of other crates side by side
 #[derive(Parser)]
@@ -47,6 +50,9 @@ struct Cli {
     /// and ratios of times
     #[arg(long, conflicts_with = "json")]
     pairs: bool,
+    /// Run one operation of the first selected filter in the function `counted`, for callgrind
+    #[arg(long, value_name = "OPERATION", hide = true, conflicts_with_all = ["json", "pairs"])]
+    count: Option<Operation>,
     /// Print the peak memory of building this filter, in bytes
     #[arg(long, value_name = "FILTER", hide = true)]
     peak_of: Option<String>,
@@ -69,9 +75,10 @@ fn count(text: &str) -> Result<u64> {
 }
 
 fn main() -> ExitCode {
-    let Cli { filter: filters, keys, fpr, rounds, seed, json, pairs, peak_of } = Cli::parse();
+    let Cli { filter: filters, keys, fpr, rounds, seed, json, pairs, count, peak_of } =
+        Cli::parse();
     let options = Options { filters, keys, fpr, rounds, seed, json, dynamic: false, peak_of };
-    match run(&options, pairs) {
+    match run(&options, pairs, count) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("peers: {error:#}");
@@ -80,8 +87,10 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(options: &Options, pairs: bool) -> Result<()> {
-    keep_memory()?;
+fn run(options: &Options, pairs: bool, operation: Option<Operation>) -> Result<()> {
+    if operation.is_none() {
+        keep_memory()?;
+    }
     let mut contenders = kinds(options)?;
     contenders.extend(growth::ours(options)?.into_iter().filter(|one| options.selects(one.name())));
     let count = contenders.len();
@@ -90,6 +99,9 @@ fn run(options: &Options, pairs: bool) -> Result<()> {
     contenders.extend(statics::all());
     contenders.extend(floors::all(options)?);
     contenders.retain(|contender| options.selects(contender.name()));
+    if let Some(operation) = operation {
+        return counted::run(options, &contenders, operation);
+    }
     let bar = ProgressBar::new(0);
     let progress = |done, steps| {
         bar.set_length(steps);

@@ -25,7 +25,7 @@ use crate::words::Words;
 /// many lookups are in flight at a time, and so the time of a lookup in a table outside of the cache.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FuseTable {
-    inline: Inline,
+    common: Common,
     /// The number of the form: see [`form_of`].
     form: u8,
     /// Whether the cells alone do not decide, because there are no members or some are listed.
@@ -57,20 +57,22 @@ const SHARDS: u8 = 1;
 /// One shard whose first cells depend on the multiplier.
 const SMALL: u8 = 2;
 
-/// Which of the forms that [`FuseTable::contains`] tells apart a table has, if any. They have three cells
-/// per digest, and their cells alone decide.
+/// Which of the common forms a table has, if any. They have three cells per digest, and their cells alone
+/// decide.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Inline {
+struct Common {
     /// One shard with cells of 8 bits.
     bytes: bool,
     /// Several shards.
     byte_shards: bool,
+    /// One shard with cells of another width than 8 and 16 bits.
+    packed: bool,
+    packed_shards: bool,
     /// One shard with cells of 16 bits.
     pairs: bool,
     pair_shards: bool,
-    /// One shard with cells of another width.
-    packed: bool,
-    packed_shards: bool,
+    small_bytes: bool,
+    small_packed: bool,
 }
 
 /// The digests of a batch whose cells are prefetched before the first one is read.
@@ -157,16 +159,18 @@ impl FuseTable {
         let form = form_of(K, layout, width);
         let is_corrected = len == 0 || !listed.is_empty();
         let is = |layout, width| !is_corrected && form == form_of(3, layout, width);
-        let inline = Inline {
+        let common = Common {
             bytes: is(ONE, 8),
             byte_shards: is(SHARDS, 8),
-            pairs: is(ONE, 16),
-            pair_shards: is(SHARDS, 16),
             packed: is(ONE, 1),
             packed_shards: is(SHARDS, 1),
+            pairs: is(ONE, 16),
+            pair_shards: is(SHARDS, 16),
+            small_bytes: is(SMALL, 8),
+            small_packed: is(SMALL, 1),
         };
         Some(Self {
-            inline,
+            common,
             form,
             is_corrected,
             shard_bits: graph.shard_bits,
@@ -212,31 +216,44 @@ impl FuseTable {
     }
 
     /// Returns whether the digest may be a member.
+    ///
+    /// Only bytes are read inline. More forms there would share the caller's registers, which took up to
+    /// 14 instructions more for each of them: as many as a call.
     #[inline(always)]
     pub fn contains(&self, digest: u64) -> bool {
-        // A chain of branches that are predicted: as a `match` it would become an indirect jump, which
-        // takes three times as many instructions.
-        if self.inline.bytes {
+        if self.common.bytes {
             self.holds::<3, ONE, 1>(digest)
-        } else if self.inline.byte_shards {
+        } else if self.common.byte_shards {
             self.holds::<3, SHARDS, 1>(digest)
-        } else if self.inline.pairs {
-            self.holds::<3, ONE, 2>(digest)
-        } else if self.inline.pair_shards {
-            self.holds::<3, SHARDS, 2>(digest)
-        } else if self.inline.packed {
-            self.holds::<3, ONE, 0>(digest)
-        } else if self.inline.packed_shards {
-            self.holds::<3, SHARDS, 0>(digest)
         } else {
             self.contains_other(digest)
         }
     }
 
-    /// Does the same for all other forms, in a function of its own: inline they would need too many
-    /// registers.
+    /// Does the same for all other forms.
     #[inline(never)]
     fn contains_other(&self, digest: u64) -> bool {
+        // A chain of branches that are predicted: as a `match` it would become an indirect jump.
+        if self.common.packed {
+            self.holds::<3, ONE, 0>(digest)
+        } else if self.common.packed_shards {
+            self.holds::<3, SHARDS, 0>(digest)
+        } else if self.common.pairs {
+            self.holds::<3, ONE, 2>(digest)
+        } else if self.common.pair_shards {
+            self.holds::<3, SHARDS, 2>(digest)
+        } else if self.common.small_bytes {
+            self.holds::<3, SMALL, 1>(digest)
+        } else if self.common.small_packed {
+            self.holds::<3, SMALL, 0>(digest)
+        } else {
+            self.contains_rare(digest)
+        }
+    }
+
+    /// Does the same for tables of any form.
+    #[inline(never)]
+    fn contains_rare(&self, digest: u64) -> bool {
         if self.is_corrected {
             return self.corrected(dispatch!(self.holds_apart(digest)), digest);
         }
@@ -334,11 +351,14 @@ impl FuseTable {
     /// Returns the XOR of the cells, with other bits above if they have no whole bytes.
     #[inline(always)]
     fn sum<const K: usize, const FOLDS: bool, const BYTES: usize>(&self, spot: &Spot) -> u64 {
-        (0..K).fold(0, |sum, i| {
+        // Not `fold`, of which the compiler makes a call in larger functions.
+        let mut sum = 0;
+        for i in 0..K {
             let place = self.place::<BYTES>(spot.from, self.cell::<FOLDS>(spot, i));
             // SAFETY: `place` made the place, of a cell of this table.
-            sum ^ unsafe { self.read::<BYTES>(place) }
-        })
+            sum ^= unsafe { self.read::<BYTES>(place) };
+        }
+        sum
     }
 
     #[inline(always)]

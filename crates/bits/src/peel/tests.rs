@@ -189,6 +189,26 @@ fn hostile_digests_end() {
     assert_eq!(peeling_is_sound(&Fuse::<3>::new(7, 2, 0).unwrap(), &none, 0), 0);
 }
 
+/// Cells that many records have: of 128 and more, where the first count ends, and beyond 255.
+#[test]
+fn full_cells_are_never_peeled() {
+    for copies in [1, 2, 100, 127, 128, 255, 256, 257, 513, 70_000] {
+        let mut records = records::<1>(3, 3000);
+        let repeated = records[1000];
+        records.splice(1000..1001, vec![repeated; copies]);
+        for segment in [7, 9] {
+            let graph = Fuse::<3>::new(4200, segment, 0).unwrap();
+            let mut peeler = Peeler::new();
+            let peeled = peeler.peel(&graph, multiplier(1), &records, go_on).unwrap();
+            let owned = peeler.owners().filter(|(_, record)| **record == repeated).count();
+            assert_eq!(owned, usize::from(copies == 1), "{copies} copies");
+            let left = records.len() - peeled;
+            assert_eq!(peeler.core(&graph, multiplier(1), &records).count(), left, "{copies}");
+            assert!(left >= copies - usize::from(copies == 1) && left < copies + 10, "{left}");
+        }
+    }
+}
+
 /// Checks the success rates near the number of cells that the documentation states.
 #[test]
 fn fewer_cells_are_enough() {

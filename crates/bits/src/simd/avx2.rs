@@ -6,7 +6,7 @@ use core::arch::x86_64::{
     _mm256_sllv_epi32, _mm256_srli_epi32, _mm256_storeu_si256, _mm256_testc_si256,
 };
 
-use super::{AHEAD, BLOCK_WORDS, SALT, nth, nth_mut};
+use super::{AHEAD, BLOCK_WORDS, NEAR_WORDS, SALT, nth, nth_mut};
 use crate::prefetch;
 
 #[inline]
@@ -51,6 +51,7 @@ pub(super) unsafe fn contains_inline(block: &[u64; BLOCK_WORDS], x: u32) -> bool
             "vpbroadcastd ymm0, xmm0",
             "vpmulld ymm0, ymm0, [rip + {salt}]",
             "vmovdqa ymm1, [rip + {ones}]",
+            "xor {x:e}, {x:e}",
             "vpsrld ymm0, ymm0, 27",
             "vpsllvd ymm0, ymm1, ymm0",
             "vmovdqu ymm1, [{block}]",
@@ -68,7 +69,9 @@ pub(super) unsafe fn contains_inline(block: &[u64; BLOCK_WORDS], x: u32) -> bool
             options(pure, readonly, nostack),
         );
     }
-    all & 1 == 1
+    // SAFETY: `setc` writes 0 or 1 to the low byte, and the rest of the register is zero.
+    unsafe { core::hint::assert_unchecked(all <= 1) };
+    all != 0
 }
 
 #[repr(align(32))]
@@ -105,6 +108,12 @@ pub(super) fn contains_batch<T>(
 
 #[target_feature(enable = "avx2")]
 pub(super) fn insert_batch<T>(words: &mut [u64], items: &[T], place: impl Fn(&T) -> (usize, u32)) {
+    if words.len() <= NEAR_WORDS {
+        for (block, x) in items.iter().map(place) {
+            insert(nth_mut(words, block), x);
+        }
+        return;
+    }
     for (i, item) in items.iter().enumerate() {
         if let Some(next) = items.get(i + AHEAD) {
             prefetch(words, place(next).0 * BLOCK_WORDS);

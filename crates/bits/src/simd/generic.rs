@@ -9,8 +9,7 @@ fn mask(x: u32) -> [u64; BLOCK_WORDS] {
     core::array::from_fn(|word| bit(2 * word) | bit(2 * word + 1) << 32)
 }
 
-#[cfg_attr(target_arch = "x86_64", cold, inline(never))]
-#[cfg_attr(not(target_arch = "x86_64"), inline(always))]
+#[inline(always)]
 pub(super) fn contains(block: &[u64; BLOCK_WORDS], x: u32) -> bool {
     let mask = mask(x);
     (0..BLOCK_WORDS).fold(0, |missing, word| missing | mask[word] & !block[word]) == 0

@@ -255,6 +255,21 @@ fn set_all(bits: &mut ScaledBitsMut<'_>, probes: u32, key: KeyHash) {
     (0..probes).for_each(|_| bits.set(places.next_hash()));
 }
 
+/// Sets the bits of keys without a prefetch. The usual numbers of bits are constants, which saves a fifth
+/// of the instructions.
+fn insert_near(words: &mut [u64], bits: u64, probes: u32, keys: &[KeyHash]) {
+    let mut bits = ScaledBitsMut::new(words, bits);
+    macro_rules! insert_all {
+        ($($constant:literal)*) => {
+            match probes {
+                $( $constant => keys.iter().for_each(|key| set_all(&mut bits, $constant, *key)), )*
+                probes => keys.iter().for_each(|key| set_all(&mut bits, probes, *key)),
+            }
+        };
+    }
+    insert_all!(4 5 6 7 8 9 10);
+}
+
 /// Returns whether all bits of a key are set. Tests the first alone and the others in pairs.
 ///
 /// Half of the bits are set in a full filter, so a branch on one bit is mispredicted every other time,
@@ -366,8 +381,7 @@ impl Insert for Bloom {
         let near = self.fits_cache();
         let words = self.bits.words_mut();
         if near {
-            let mut bits = ScaledBitsMut::new(words, bits);
-            keys[..counted].iter().for_each(|key| set_all(&mut bits, probes as u32, *key));
+            insert_near(words, bits, probes as u32, &keys[..counted]);
             return insert_at_limit(self, &keys[counted..]).map_err(|full| full.after(counted));
         }
         // Prefetches the lines of several keys before it sets their bits.

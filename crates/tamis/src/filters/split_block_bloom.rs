@@ -321,8 +321,7 @@ fn insert_in_range(words: &mut [u64], first: usize, blocks: u64, keys: &[KeyHash
 impl Filter for SplitBlockBloom {
     #[inline]
     fn contains(&self, key: KeyHash) -> bool {
-        let (block, x) = place(self.shape.blocks)(&key);
-        simd::contains(self.bits.words(), block, x)
+        simd::contains(self.bits.words(), self.shape.blocks, key.hi, key.lo as u32)
     }
 
     fn len(&self) -> u64 {

@@ -291,7 +291,8 @@ impl KeyHasher {
     }
 
     /// Returns [`KeyHasher::bytes`] of other functions than `Fast`. In a function of its own, so that
-    /// `Fast` costs one comparison.
+    /// `Fast` costs one comparison, and cold, so that no code of `Fast` jumps around the call.
+    #[cold]
     #[inline(never)]
     fn other_bytes(&self, bytes: &[u8]) -> KeyHash {
         match self.id {
@@ -311,7 +312,8 @@ impl KeyHasher {
         }
     }
 
-    /// Returns [`KeyHasher::int`] of other functions than `Fast`.
+    /// Returns [`KeyHasher::int`] of other functions than `Fast`: cold as `other_bytes`.
+    #[cold]
     #[inline(never)]
     fn other_int(&self, value: u64) -> KeyHash {
         match self.id {

@@ -9,6 +9,7 @@ use tamis_bits::simd::{self, BLOCK_WORDS};
 use super::{SplitBlockBloom, place};
 use crate::hash::KeyHash;
 use crate::inspect::{CellTable, Inspect, Step};
+use crate::traits::Filter;
 
 const BLOCK_BITS: u64 = 64 * BLOCK_WORDS as u64;
 
@@ -25,7 +26,7 @@ impl Inspect for SplitBlockBloom {
         simd::insert(&mut only, 0, x);
         let bits = (0..BLOCK_BITS).filter(|bit| set::get(&only, *bit));
         let cells: Vec<u64> = bits.map(|bit| block as u64 * BLOCK_BITS + bit).collect();
-        let all_set = simd::contains(self.bits.words(), block, x);
+        let all_set = self.contains(key);
         vec![Step::new("one bit in each lane of the key's block", cells, 1, all_set)]
     }
 }
