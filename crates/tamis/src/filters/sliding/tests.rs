@@ -15,6 +15,24 @@ fn documented_sizes() {
     }
 }
 
+/// Windows of all sizes at many rates. With few bins, many keys have the same bin twice.
+#[test]
+fn a_window_of_keys_refuses_no_key() {
+    for keys in [1u64, 2, 9, 20, 47, 61, 75, 100, 115, 150, 220, 340, 500, 900, 2000, 5000] {
+        for fpr in [1e-2, 1e-4, 1e-6, 1e-9] {
+            let shape = SlidingShape::fit(keys, fpr).unwrap();
+            for seed in 0..1 + 2000 / keys.max(20) {
+                let mut filter = Sliding::new(shape.clone()).unwrap();
+                for number in 0..(20 * keys).max(1000) {
+                    let pushed = filter.push(key(seed << 40 | number));
+                    assert!(pushed.is_ok(), "{keys} keys at {fpr}, seed {seed}, push {number}");
+                }
+                filter.validate().unwrap();
+            }
+        }
+    }
+}
+
 /// A push changes its two bins and the next bin in turn; when a generation begins, one more.
 #[test]
 fn a_push_changes_three_bins() {
