@@ -190,7 +190,8 @@ impl BinaryFuse {
 }
 
 impl Filter for BinaryFuse {
-    #[inline]
+    // With `inline` alone, a program with many callers gets a call that takes 7 instructions.
+    #[inline(always)]
     fn contains(&self, key: KeyHash) -> bool {
         self.table.contains(key.hi)
     }
