@@ -1,20 +1,26 @@
 """Compares tamis with other Python packages, in one run with the same keys.
 
     pip install rbloom abloom pybloomfiltermmap3 pyprobables pyfusefilter
+    cargo build --release -p tamis-bench --example batch
     python bindings/python/bench.py [KEYS [ROUNDS]]
 
-Each figure is the minimum of several rounds, in which the packages take turns. Times are processor time of all
-threads, so that other programs on the machine disturb them less. Packages that are not installed are left
-out.
+Each figure is the minimum of several rounds, in which the packages take turns, in reverse order in every second
+one. Times are processor time of all threads, so that other programs on the machine disturb them less. Packages
+that are not installed are left out, and so is the batch of Rust if it is not built. pyfusefilter needs an xxhash
+below version 4.
 """
 
 from __future__ import annotations
 
+import io
+import os
 import random
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +30,8 @@ import tamis
 
 ROUNDS = int(sys.argv[2]) if len(sys.argv) > 2 else 5
 FPR = 0.01
+#: The keys of pyprobables, which takes 20 microseconds for each.
+FEW = 10**5
 
 
 def peers(keys: int) -> dict[str, Callable[[], Any]]:
@@ -56,8 +64,7 @@ def peers(keys: int) -> dict[str, Callable[[], Any]]:
     try:
         import probables
 
-        if keys <= 10**5:
-            found["pyprobables"] = lambda: probables.BloomFilter(keys, FPR)
+        found["pyprobables"] = lambda: probables.BloomFilter(min(keys, FEW), FPR)
     except ImportError:
         pass
     return found
@@ -106,38 +113,50 @@ class Best:
 
 
 def scalar(count: int) -> None:
-    """Measures loops over `str` and `int`."""
+    """Measures loops over `str` and `int`, and batches where a package has them."""
     order = random.Random(1)
     numbers = list(range(10**9, 10**9 + count))
     order.shuffle(numbers)
+    array = np.array(numbers, dtype=np.uint64)
     best, rates, bits = Best(), {}, {}
     makers = peers(count)
     for turn in range(ROUNDS):
         # New strings in each round: Python caches the hash of a string, which others than tamis use.
         members = [f"key-{number}" for number in numbers]
         strangers = [f"not-{number}" for number in numbers]
-        for name, make in makers.items():
-            if name == "pyprobables" and turn > 0:
-                continue  # 17 microseconds per key
+        # The first package of a round reads strings that are in no cache.
+        for name in list(makers)[:: 1 if turn % 2 == 0 else -1]:
+            make = makers[name]
+            few = name == "pyprobables"
+            if few and turn > 0:
+                continue
+            keys = min(count, FEW) if few else count
             made = make()
-            best.note(name, "add str", loop(made.add, members), count)
-            best.note(name, "in str, hit", lookups(made, members), count)
-            best.note(name, "in str, miss", lookups(made, strangers), count)
-            bits[name] = size_of(name, made) * 8 / count
-            rates[name] = sum(key in made for key in strangers) / count
-            if name != "pyprobables":
-                made = make()
-                best.note(name, "add int", loop(made.add, numbers), count)
-                best.note(name, "in int, hit", lookups(made, numbers), count)
-    columns = ["add str", "in str, hit", "in str, miss", "add int", "in int, hit"]
-    print(f"\nns per key in a Python loop, {count} keys at {FPR:.0%}\n")
+            best.note(name, "add str", loop(made.add, members[:keys]), keys)
+            best.note(name, "in str, hit", lookups(made, members[:keys]), keys)
+            best.note(name, "in str, miss", lookups(made, strangers[:keys]), keys)
+            bits[name] = size_of(name, made) * 8 / keys
+            rates[name] = sum(key in made for key in strangers[:keys]) / keys
+            if few:
+                continue
+            made = make()
+            best.note(name, "add int", loop(made.add, numbers), count)
+            best.note(name, "in int, hit", lookups(made, numbers), count)
+            made, batch = make(), array if name.startswith("tamis") else numbers
+            best.note(name, "update", loop(made.update, [batch]), count)
+            if name.startswith("tamis"):
+                best.note(name, "contains", loop(made.contains, [array]), count)
+    columns = ["add str", "in str, hit", "in str, miss", "add int", "in int, hit", "update", "contains"]
+    print(f"\nns per key, {count} keys at {FPR:.0%} (pyprobables: {min(count, FEW)} keys): loops, and one call for all")
+    print("integers, which tamis takes from a NumPy array and the others from a list\n")
     print("| package |", " | ".join(columns), "| bits/key | measured rate |")
     print("| --- |" + " ---: |" * (len(columns) + 2))
     for name in makers:
         cells = [best.get(name, column) for column in columns]
-        print(f"| {name} |", " | ".join(cells), f"| {bits[name]:.2f} | {rates[name]:.3%} |")
+        print(f"| {name} |", " | ".join(cells), f"| {bits[name]:.2f} | {rates[name]:.3%} |", flush=True)
     for column in columns:
-        ours, theirs = best.times["tamis", column], best.times.get(("rbloom", column))
+        other = {"update": "add int", "contains": "in int, hit"}.get(column, column)
+        ours, theirs = best.times["tamis", column], best.times.get(("rbloom", other))
         if theirs:
             print(f"\ntamis / rbloom, {column}: {ours / theirs:.2f}", end="")
     print()
@@ -174,8 +193,19 @@ def static(count: int) -> None:
         print(f"| {name} |", " | ".join(cells), f"| {bits[name]:.2f} | {rates[name]:.3%} |")
 
 
+def rust_batch(count: int) -> tuple[float, float] | None:
+    """Returns the times of the same batches in Rust on one thread, to insert and to look up."""
+    root = Path(__file__).resolve().parents[2]
+    program = Path(os.environ.get("CARGO_TARGET_DIR", root / "target")) / "release/examples/batch"
+    if not program.exists():
+        return None
+    output = subprocess.run([program, str(count)], check=True, capture_output=True, text=True).stdout
+    inserting, finding = map(float, output.split())
+    return inserting, finding
+
+
 def batches(count: int) -> None:
-    """Measures batches, beside rbloom's loop over the same keys."""
+    """Measures batches beside the same in Rust."""
     numbers = np.random.default_rng(1).integers(0, 2**63, count, dtype=np.uint64)
     texts = pa.array([f"key-{number}" for number in numbers.tolist()])
     best = Best()
@@ -187,6 +217,9 @@ def batches(count: int) -> None:
         return result
 
     for _ in range(ROUNDS):
+        if rust := rust_batch(count):
+            best.note("Rust", "insert_batch, u64", rust[0] * count / 1e9, count)
+            best.note("Rust", "contains_batch, u64", rust[1] * count / 1e9, count)
         ours = tamis.Filter(count, FPR)
         timed("update, NumPy u64", lambda: ours.update(numbers))
         assert timed("contains, NumPy u64", lambda: ours.contains(numbers)).all()
@@ -196,15 +229,6 @@ def batches(count: int) -> None:
         assert timed("contains, Arrow strings", lambda: ours.contains(texts)).all()
         static = timed("build, NumPy u64", lambda: tamis.build(numbers, kind="binary_fuse"))
         assert timed("contains, static", lambda: static.contains(numbers)).all()
-    try:
-        import rbloom
-
-        theirs = rbloom.Bloom(count, FPR)
-        plain = numbers.tolist()
-        best.note("rbloom", "add int", loop(theirs.add, plain), count)
-        best.note("rbloom", "in int", lookups(theirs, plain), count)
-    except ImportError:
-        pass
     print(f"\nbatches of {count} keys, ns per key\n\n| what | ns |\n| --- | ---: |")
     for (name, what), measured in best.times.items():
         print(f"| {name}: {what} | {measured:.1f} |")
@@ -212,16 +236,32 @@ def batches(count: int) -> None:
 
 def main() -> None:
     count = int(float(sys.argv[1])) if len(sys.argv) > 1 else 10**6
-    scalar(10**5)
-    scalar(min(count, 10**6))
-    static(min(count, 10**6))
+    for keys in sorted({min(count, 10**5), count}):
+        scalar(keys)
+        static(keys)
     batches(count)
-    times = {}
-    for program in ("pass", "import tamis") * 5:
-        start = time.perf_counter()
+    footprint()
+
+
+def footprint() -> None:
+    """Measures the import, beside an interpreter that does nothing, and the size of a wheel."""
+
+    def started(program: str) -> tuple[float, float]:
+        before, start = os.times(), time.perf_counter()
         subprocess.run([sys.executable, "-c", program], check=True)
-        times[program] = min(time.perf_counter() - start, times.get(program, 1e9))
-    print(f"\nimport tamis: {(times['import tamis'] - times['pass']) * 1e3:.0f} ms")
+        wall, after = time.perf_counter() - start, os.times()
+        return wall, after.children_user + after.children_system - before.children_user - before.children_system
+
+    runs = [[started(program) for program in ("pass", "import tamis")] for _ in range(10)]
+    (wall, cpu), (idle_wall, idle_cpu) = ([min(each[i][k] for each in runs) for k in (0, 1)] for i in (1, 0))
+    print(f"\nimport tamis: {(wall - idle_wall) * 1e3:.0f} ms, processor time {(cpu - idle_cpu) * 1e3:.0f} ms")
+    # A wheel is such an archive of the package.
+    packed, folder = io.BytesIO(), Path(tamis.__file__).parent
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in folder.iterdir():
+            if path.is_file():
+                archive.write(path, path.name)
+    print(f"wheel: {len(packed.getvalue()) / 1e6:.2f} MB")
 
 
 if __name__ == "__main__":

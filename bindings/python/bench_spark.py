@@ -1,11 +1,11 @@
 """Compares tamis.spark with Spark's own Bloom filter and join, in one session on this machine.
 
     pip install "tamis[spark]"
-    python bindings/python/bench_spark.py [ROWS [ROUNDS]]
+    python bindings/python/bench_spark.py [ROWS [ROUNDS [join]]]
 
-Each figure is the median wall time of several rounds, in which the two take turns, after one round that warms
-both. The keys are cached in memory, so that making them is not measured. A join moves rows: Spark's broadcast
-of small tables is switched off for both.
+With `join` only the join is measured. Each figure is the median wall time of several rounds, in which the two
+take turns, after one round that warms both. The keys are cached in memory, so that making them is not measured. A
+join moves rows: Spark's broadcast of small tables is switched off for both.
 """
 
 from __future__ import annotations
@@ -72,18 +72,8 @@ def might_contain(spark: SparkSession, data: bytes, column: str) -> Column:
     return Column(utils.column(expressions.BloomFilterMightContain(literal, key)))
 
 
-def main() -> None:
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .appName("tamis")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.memory", "6g")
-        .config("spark.sql.shuffle.partitions", "4")
-        .config("spark.sql.autoBroadcastJoinThreshold", "-1")
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("ERROR")
+def build_and_probe(spark: SparkSession) -> None:
+    """Measures a filter of all rows, and the lookup of as many."""
 
     def keys(start: int, end: int) -> DataFrame:
         return spark.range(start, end, numPartitions=4).select(F.xxhash64("id").alias("key"))
@@ -98,7 +88,6 @@ def main() -> None:
     def build_theirs() -> None:
         made["theirs"] = members._jdf.stat().bloomFilter("key", ROWS, FPR)
 
-    print(f"{ROWS} rows, {ROUNDS} rounds\n\n| what | tamis | Spark | ratio | |\n| --- | ---: | ---: | ---: | --- |")
     times = turns({"tamis": build_ours, "Spark": build_theirs})
     ours, data = made["ours"], their_bytes(spark, made["theirs"])
     theirs = tamis.import_filter(data)
@@ -123,6 +112,9 @@ def main() -> None:
     members.unpersist()
     probed.unpersist()
 
+
+def join(spark: SparkSession) -> None:
+    """Measures a semi-join of all rows with a small table."""
     # A tenth of the rows have one of 100 keys. 5 % of the rows have a partner.
     number = F.when(F.rand(1) < 0.1, (F.rand(2) * 100).cast("bigint") * 1000 + SMALL)
     number = number.otherwise((F.rand(3) * SMALL * 18).cast("bigint"))
@@ -143,6 +135,25 @@ def main() -> None:
         "Spark": lambda: write(big.join(small, "key", "left_semi")),
     }
     report(f"semi-join with {SMALL} rows", turns(joins), f"{kept:.1%} of the rows kept")
+
+
+def main() -> None:
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .appName("tamis")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.memory", "6g")
+        .config("spark.sql.shuffle.partitions", "4")
+        .config("spark.sql.autoBroadcastJoinThreshold", "-1")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    print(f"{ROWS} rows, {ROUNDS} rounds\n\n| what | tamis | Spark | ratio | |\n| --- | ---: | ---: | ---: | --- |")
+    if "join" not in sys.argv:
+        build_and_probe(spark)
+    join(spark)
     spark.stop()
 
 

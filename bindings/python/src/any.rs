@@ -102,7 +102,7 @@ impl PyAnyFilter {
     /// capability `range` can.
     ///
     /// >>> import tamis
-    /// >>> times = tamis.build([1000, 5000], 1e-6, kind="grafite", settings={"range_length": 100})
+    /// >>> times = tamis.build([1000, 5000], 1e-9, kind="grafite", settings={"range_length": 100})
     /// >>> times.contains_range(950, 1050), times.contains_range(2000, 2099)
     /// (True, False)
     fn contains_range(

@@ -10,7 +10,7 @@ use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::types::{
     Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
-use arrow_array::{Array, ArrayRef, make_array};
+use arrow_array::{Array, ArrayRef, NullArray, make_array};
 use arrow_schema::DataType;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -62,7 +62,23 @@ fn import_array(capsules: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
     take_array(array, &schema)
 }
 
+/// Returns whether a column, or the only column of a table, has no type. Polars exports such columns, also those of
+/// a frame without rows, with a buffer that the standard does not have and that `from_ffi` refuses.
+fn is_untyped(schema: &FFI_ArrowSchema) -> bool {
+    let mut children = schema.children();
+    match schema.format() {
+        "n" => true,
+        "+s" => {
+            children.next().is_some_and(|child| child.format() == "n") && children.next().is_none()
+        }
+        _ => false,
+    }
+}
+
 fn take_array(array: FFI_ArrowArray, schema: &FFI_ArrowSchema) -> PyResult<ArrayRef> {
+    if is_untyped(schema) {
+        return Ok(Arc::new(NullArray::new(array.len())));
+    }
     // SAFETY: the producer promises an array of this schema, as the Arrow C data interface requires.
     let data = unsafe { from_ffi(array, schema) };
     let mut data = data.map_err(|error| PyTypeError::new_err(error.to_string()))?;

@@ -20,7 +20,11 @@ pub(crate) fn sizing(
     let mut sizing = match (fpr, nbytes, bits_per_key) {
         (fpr, None, None) => Sizing::fpr(fpr.unwrap_or(0.01)),
         (None, Some(Whole(bytes)), None) => Sizing::bytes(bytes),
-        (None, None, Some(bits)) => Sizing::bits_per_key(bits),
+        (None, None, Some(bits)) if bits > 0.0 && bits.is_finite() => Sizing::bits_per_key(bits),
+        (None, None, Some(bits)) => {
+            let message = format!("bits_per_key must be a number above 0, not {bits}");
+            return Err(exception("InvalidInputError", message));
+        }
         _ => {
             let message = "expected one of fpr, nbytes and bits_per_key".to_owned();
             return Err(exception("InvalidInputError", message));

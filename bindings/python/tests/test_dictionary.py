@@ -44,6 +44,21 @@ def test_conventions_of_a_dict(path, layout):
     stock.close()
 
 
+def test_closed():
+    stock = tamis.Dictionary()
+    stock.update({f"key {key}": "value" for key in range(10)})
+    items = iter(stock.items())
+    next(items)
+    stock.close()
+    calls = [lambda: len(stock), lambda: "a" in stock, lambda: stock.get("a"), lambda: stock.update({"a": "b"})]
+    calls += [lambda: list(stock), lambda: list(stock.items()), lambda: list(stock.keys()), lambda: list(stock.values())]
+    calls += [lambda: stock.__setitem__("a", "b"), lambda: stock.__delitem__("a"), stock.verify, stock.stats]
+    for call in [*calls, lambda: list(items)]:
+        with pytest.raises(ValueError, match="the dictionary is closed"):
+            call()
+    assert repr(stock).endswith("closed>")
+
+
 def test_opens_again(tmp_path):
     path = tmp_path / "stock.redb"
     with tamis.Dictionary(path) as stock:

@@ -28,6 +28,8 @@ def test_polars_semi_join():
     assert joined["value"].to_list() == [5, 77, 99_999]
     empty = tamis.polars.semi_join(big, small.head(0), "id").collect()
     assert empty.height == 0
+    assert tamis.polars.semi_join(big.head(0), small, "id").collect().height == 0
+    assert len(tamis.polars.build(pl.DataFrame({"id": []}), "id")) == 0
 
 
 def test_polars_refuses_other_types():
@@ -48,3 +50,6 @@ def test_duckdb_function():
     [(count,)] = connection.sql("SELECT count(*) FROM words WHERE is_low(id)").fetchall()
     assert 100 <= count < 105
     assert connection.sql("SELECT is_known(NULL)").fetchall() == [(None,)]
+    assert connection.sql("SELECT is_known(word) FROM words WHERE false").fetchall() == []
+    assert len(tamis.duckdb.build(connection.sql("SELECT 'a' AS word WHERE false"), "word")) == 0
+    assert len(tamis.duckdb.build(connection.sql("SELECT NULL::VARCHAR AS word"), "word")) == 0

@@ -1,6 +1,7 @@
 """The class Filter: the conventions of a set, and a model of it."""
 
 import copy
+import operator
 
 import numpy as np
 import pytest
@@ -47,7 +48,7 @@ def test_never_denies_a_member(kind, keys, others):
 @given(steps=st.lists(st.tuples(st.booleans(), st.integers(0, 20)), max_size=60))
 def test_agrees_with_a_set(kind, steps):
     model: set[int] = set()
-    ours = tamis.Filter(100, 0.001, kind=kind)
+    ours = tamis.Filter(100, 0.001, kind=kind, seed=1)
     for add, key in steps:
         if add and key not in model:
             model.add(key)
@@ -91,13 +92,13 @@ def test_sizes():
 
 
 def test_new_keys():
-    ours = tamis.Filter(1000, 1e-6)
+    ours = tamis.Filter(1000, 1e-6, seed=1)
     assert ours.add_new("a") and not ours.add_new("a")
     assert ours.update_new(["a", "b", None, "b"]).tolist() == [False, True, False, False]
 
 
 def test_counts():
-    ours = tamis.Filter(1000, 1e-6, kind="counting_quotient")
+    ours = tamis.Filter(1000, 1e-6, kind="counting_quotient", seed=1)
     ours.update(["a", "b", "a", "a"])
     assert ours.count("a") == 3 and ours.count("c") == 0
     counts = ours.counts(["a", "b", None, "c"])
@@ -105,7 +106,7 @@ def test_counts():
 
 
 def test_removing():
-    ours = tamis.Filter(1000, 1e-6, kind="cuckoo")
+    ours = tamis.Filter(1000, 1e-6, kind="cuckoo", seed=1)
     ours.update(["a", "b", "c"])
     ours.remove("a")
     assert "a" not in ours
@@ -156,8 +157,15 @@ def test_unlike_filters():
     with pytest.raises(tamis.UnsupportedError, match="cuckoo does not support merge"):
         b = tamis.Filter(1000, kind="cuckoo", seed=1)
         b | b
-    with pytest.raises(TypeError):
-        a | {"a"}
+    with pytest.raises(tamis.MismatchError, match="hash"):
+        a.similarity(tamis.Filter(1000, kind="bloom", seed=1, hash="secure"))
+    for other in ({"a"}, tamis.Map({1: 1}), tamis.Window(10), None):
+        for combine in (operator.or_, operator.and_, operator.ior, operator.iand):
+            with pytest.raises(TypeError):
+                combine(a, other)
+        with pytest.raises(TypeError):
+            a.similarity(other)
+    assert a == tamis.Filter(1000, kind="bloom", seed=1)
 
 
 def test_equality_and_copies():
@@ -180,11 +188,11 @@ def test_clear():
 
 
 def test_full():
-    ours = tamis.Filter(100, kind="cuckoo")
+    ours = tamis.Filter(100, kind="cuckoo", seed=1)
     with pytest.raises(tamis.FullError, match="inserted"):
         ours.update(range(100_000))
     assert ours.contains(range(50)).all()
-    ours = tamis.Filter(100, kind="cuckoo")
+    ours = tamis.Filter(100, kind="cuckoo", seed=1)
     with pytest.raises(tamis.FullError):
         ours.update(np.arange(100_000))
     assert ours.contains(np.arange(50)).all()
@@ -211,6 +219,10 @@ def test_static_kinds_are_built(kind):
         ({"hash": "md5"}, "no hash named md5"),
         ({"fpr": 0.1, "nbytes": 100}, "one of fpr, nbytes and bits_per_key"),
         ({"nbytes": 1}, "too small"),
+        ({"nbytes": float("nan")}, "whole number"),
+        ({"bits_per_key": float("nan")}, "bits_per_key must be a number above 0, not NaN"),
+        ({"bits_per_key": float("inf")}, "bits_per_key must be"),
+        ({"bits_per_key": -3}, "bits_per_key must be"),
         ({"kind": "bloom", "settings": {"q": 1}}, "invalid setting q=1"),
         ({"kind": "bloom", "settings": {"k": "many"}}, "invalid setting k=many"),
     ],

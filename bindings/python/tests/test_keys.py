@@ -185,7 +185,8 @@ def test_nulls_are_absent():
     assert ours.contains(pl.Series(keys)).tolist() == expected
     assert ours.contains(pd.Series(keys)).tolist() == expected
     assert ours.contains(pd.Series(["a", float("nan"), "b", pd.NA])).tolist() == expected
-    assert ours.contains(pa.nulls(4)).tolist() == [False] * 4
+    for nulls in (pa.nulls(4), pl.Series([None] * 4), pl.DataFrame({"a": [None] * 4}), [None] * 4):
+        assert ours.contains(nulls).tolist() == [False] * 4
     for column in (keys, pa.array(keys), pl.Series(keys), iter(keys)):
         other = tamis.Filter(100, 1e-9, kind="counting_quotient")
         other.update(column)
@@ -236,14 +237,19 @@ def test_columns_of_the_wrong_form():
 
 def test_empty_columns():
     ours = filled(["a"])
-    for column in ([], np.array([], dtype="i8"), np.array([], dtype="U4"), pa.array([], pa.string()), iter(())):
+    columns = [[], np.array([], dtype="i8"), np.array([], dtype="U4"), pa.array([], pa.string()), pa.nulls(0)]
+    columns += [pa.table({"a": pa.array([], pa.string())}), pa.chunked_array([], pa.string()), pd.Series([])]
+    columns += [pl.Series([]), pl.Series([], dtype=pl.String), pl.DataFrame({"a": []}), iter(())]
+    for column in columns:
         assert ours.contains(column).tolist() == []
+        ours.update(column)
+        assert len(tamis.build(column)) == 0
     ours.update([])
     assert len(ours) == 1
 
 
 def test_an_iterator_may_use_the_filter():
-    ours = tamis.Filter(100_000, 1e-9)
+    ours = tamis.Filter(100_000, 1e-9, seed=1)
     ours.update(key for key in [*range(20_000), *range(20_000)] if key not in ours)
     assert 20_000 <= len(ours) <= 40_000 and ours.contains(range(20_000)).all()
 

@@ -67,6 +67,21 @@ def test_kinds_that_merge(texts, kind):
     assert ours == alone
 
 
+@pytest.mark.parametrize(("in_driver", "mergers"), [(0, 8), (300_000, 2), (300_000, 8)])
+def test_large_filters_are_merged_by_executors(texts, monkeypatch, in_driver, mergers):
+    """6 filters of 132 kB: one is too large for the driver, all are too many for 2 mergers or fit into one."""
+    monkeypatch.setattr(tamis.spark, "_IN_DRIVER", in_driver)
+    monkeypatch.setattr(tamis.spark, "_MERGERS", mergers)
+    ours = tamis.spark.build(texts, "id", 0.01, capacity=ROWS, seed=7)
+    assert ours == tamis.build(range(ROWS), 0.01, kind="split_block_bloom", capacity=ROWS, seed=7)
+
+
+def test_a_build_caches_nothing_that_stays(spark, texts):
+    before = set(spark.sparkContext._jsc.getPersistentRDDs())
+    tamis.spark.build(texts, "id", capacity=ROWS)
+    assert set(spark.sparkContext._jsc.getPersistentRDDs()) == before
+
+
 @pytest.mark.parametrize("kind", ["ribbon", "xorsat"])
 def test_static_kinds(texts, kind):
     rows = texts.union(texts.limit(1000))
@@ -80,8 +95,13 @@ def test_nothing_to_build(spark):
     for kind in ("bloom", "ribbon"):
         ours = tamis.spark.build(empty, "id", kind=kind)
         assert len(ours) == 0 and 7 not in ours
+        joined = tamis.spark.semi_join(spark.range(10), empty, "id", kind=kind)
+        assert joined.count() == 0 and tamis.spark.semi_join(empty, spark.range(10), "id", kind=kind).count() == 0
+    assert empty.where(tamis.spark.contains("id", tamis.build([1]))).count() == 0
     nulls = spark.range(10).select(F.lit(None).cast("string").alias("word"))
     assert len(tamis.spark.build(nulls, "word")) == 0
+    some = spark.range(10).select(F.when(F.col("id") > 4, F.col("id")).alias("id"))
+    assert all(len(tamis.spark.build(some, "id", kind=kind)) == 5 for kind in ("bloom", "ribbon"))
     few = spark.range(3, numPartitions=6)
     assert len(tamis.spark.build(few, "id", kind="ribbon")) == 3
 
@@ -111,6 +131,9 @@ def test_wrong_types(spark, texts):
         tamis.spark.build(spark.range(3).select(F.col("id").cast("double")), "id", capacity=10)
     with pytest.raises(tamis.UnsupportedError, match="merge"):
         tamis.spark.build(texts, "id", kind="cuckoo", capacity=10)
+    for kind in ("split_block_bloom", "ribbon"):
+        with pytest.raises(tamis.InvalidInputError, match="rate"):
+            tamis.spark.build(spark.range(3), "id", float("nan"), kind=kind, capacity=10)
     with pytest.raises(tamis.InvalidInputError, match="no filter named blom"):
         tamis.spark.build(texts, "id", kind="blom", capacity=10)
 
@@ -119,6 +142,10 @@ def test_another_version_on_an_executor(spark, monkeypatch):
     monkeypatch.setattr(tamis.spark, "__version__", "0.0.1")
     with pytest.raises(Exception, match=r"the driver has tamis 0\.0\.1, but this executor has tamis"):
         tamis.spark.build(spark.range(10), "id", capacity=10)
+    with pytest.raises(Exception, match=r"this executor has tamis"):
+        tamis.spark.build(spark.range(10), "id", kind="ribbon")
+    with pytest.raises(Exception, match=r"this executor has tamis"):
+        spark.range(10).select(tamis.spark.contains("id", tamis.build([1]))).collect()
 
 
 def two_executors(session) -> list[int]:

@@ -80,7 +80,10 @@ def test_cuckoo(r):
     assert cf.count("f", "a") == 2 and cf.count("none", "a") == 0
     assert cf.delete("f", "a") == 1 and cf.delete("f", "a") == 1 and cf.delete("f", "a") == 0
     assert cf.exists("f", "a") == 0 and cf.mexists("f", "a", "b") == [0, 0]
-    assert cf.insert("f", ["a", "b"]) == [1, 1] and cf.insertnx("f", ["a", "c"]) == [0, 1]
+    assert cf.insert("f", ["a", "b"]) == [1, 1]
+    # Each has 4 fingerprints of 8 bits in its way, so some may seem to be there.
+    [first, *new] = cf.insertnx("f", ["a", *(f"c {i}" for i in range(100))])
+    assert first == 0 and sum(new) > 80
     fails(r, "Not found", "CF.DEL", "none", "a")
     fails(r, "not found", "CF.INSERT", "none", "NOCREATE", "ITEMS", "a")
     fails(r, "not found", "CF.INFO", "none")
@@ -108,7 +111,8 @@ def test_cuckoo_that_does_not_scale(r):
     assert r.cf().mexists("f", *range(kept)) == [1] * kept
     fails(r, "Filter is full", "CF.ADD", "f", "more")
     assert r.cf().delete("f", 5) == 1 and r.cf().add("f", "more") == 1
-    assert r.cf().count("f", 6) == 1
+    counts = [r.cf().count("f", i) for i in range(6, 206)]
+    assert all(counts) and sum(counts) < 300
 
 
 @pytest.mark.parametrize("family", ["BF", "CF"])

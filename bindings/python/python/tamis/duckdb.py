@@ -4,7 +4,7 @@
 >>> import tamis
 >>> import tamis.duckdb
 >>> connection = duckdb.connect()
->>> fruit = tamis.build(["apple", "pear"])
+>>> fruit = tamis.build(["apple", "pear"], fpr=1e-9)
 >>> tamis.duckdb.register(connection, "is_fruit", fruit)
 >>> connection.sql("SELECT name FROM (VALUES ('apple'), ('stone')) t(name) WHERE is_fruit(name)").fetchall()
 [('apple',)]

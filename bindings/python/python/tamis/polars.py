@@ -3,7 +3,7 @@
 >>> import polars as pl
 >>> import tamis
 >>> import tamis.polars
->>> fruit = tamis.polars.build(pl.DataFrame({"name": ["apple", "pear"]}), "name")
+>>> fruit = tamis.polars.build(pl.DataFrame({"name": ["apple", "pear"]}), "name", fpr=1e-9)
 >>> rows = pl.DataFrame({"name": ["apple", "stone"]})
 >>> rows.filter(tamis.polars.contains(pl.col("name"), fruit))["name"].to_list()
 ['apple']

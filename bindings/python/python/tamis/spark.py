@@ -4,9 +4,10 @@
 rows of a large table before they are moved for a join. All three are tested with classic sessions of
 PySpark 4 and with Spark Connect. The package must be installed on the executors, in the version of the driver.
 
-Only finished filters pass through the driver:
+Rows do not pass through the driver:
 
-* Kinds that merge: each task fills a filter of its rows, and tasks merge the filters in a tree.
+* Kinds that merge: each task fills a filter of its rows. If these have at most 64 MiB together, the driver merges
+  them. Otherwise tasks merge them in a tree, and the driver receives the last one.
 * Static kinds: rows are divided by the leading bits of their hashes. Each task solves its part of the
   filter, and the driver puts the parts together, to the same bytes as a build on one machine.
 
@@ -25,7 +26,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark import TaskContext
+from pyspark import StorageLevel, TaskContext
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
@@ -50,6 +51,8 @@ __all__ = ["build", "contains", "semi_join"]
 _LIMIT = 1 << 33
 #: The number of tasks that merge filters before the last one does.
 _MERGERS = 8
+#: The bytes of filters that the driver merges itself, because a shuffle takes longer.
+_IN_DRIVER = 1 << 26
 #: Static kinds that are built in parts.
 _IN_PARTS = ("binary_fuse", "ribbon", "xor", "xorsat")
 
@@ -81,7 +84,8 @@ def _fill(template: bytes, version: str) -> Callable[[_Batches], _Batches]:
             # A task that runs again must send its filter to the same merger.
             context = TaskContext.get()
             merger = context.partitionId() % _MERGERS if context else 0
-            yield _rows(task=([merger], pa.int32()), filter=([made.to_bytes()], pa.binary()))
+            data = made.to_bytes()
+            yield _rows(task=([merger], pa.int32()), size=([len(data)], pa.int64()), filter=([data], pa.binary()))
 
     return fill
 
@@ -100,20 +104,44 @@ def _merge(version: str) -> Callable[[_Batches], _Batches]:
                 else:
                     merged |= part
         if merged is not None:
-            yield _rows(task=([0], pa.int32()), filter=([merged.to_bytes()], pa.binary()))
+            yield _rows(filter=([merged.to_bytes()], pa.binary()))
 
     return merge
 
 
-def _build_merged(keys: DataFrame, empty: Filter) -> Filter:
-    schema = "task int, filter binary"
-    partial = keys.mapInArrow(_fill(_template(empty), __version__), schema)
+def _tree(partial: DataFrame, filters: int) -> DataFrame:
+    """Merges filters to one on the executors."""
     merge = _merge(__version__)
-    tree = partial.repartition(_MERGERS, "task").mapInArrow(merge, schema)
-    rows = tree.repartition(1).mapInArrow(merge, schema).select("filter").collect()
-    if not rows:
-        return empty
-    return from_bytes(bytes(rows[0][0]))  # type: ignore[no-any-return]
+    if filters > _MERGERS:
+        # The mergers work at the same time, and leave few filters to the last one.
+        partial = partial.repartition(_MERGERS, "task").mapInArrow(merge, "filter binary")
+    return partial.select("filter").repartition(1).mapInArrow(merge, "filter binary")
+
+
+def _merge_here(filters: DataFrame, empty: Filter) -> Filter:
+    """Merges filters in the driver."""
+    made = None
+    for row in filters.select("filter").toArrow().column(0):
+        part = from_bytes(row.as_buffer())
+        if made is None:
+            made = part
+        else:
+            made |= part
+    return empty if made is None else made
+
+
+def _build_merged(keys: DataFrame, empty: Filter) -> Filter:
+    partial = keys.mapInArrow(_fill(_template(empty), __version__), "task int, size bigint, filter binary")
+    if empty.nbytes > _IN_DRIVER // 2:
+        return _merge_here(_tree(partial, _MERGERS + 1), empty)
+    # Only when all tasks are done is it known how many of them had rows.
+    partial = partial.persist(StorageLevel.DISK_ONLY)
+    try:
+        sizes = [row["size"] for row in partial.select("size").collect()]
+        few = sum(sizes) <= _IN_DRIVER
+        return _merge_here(partial if few else _tree(partial, len(sizes)), empty)
+    finally:
+        partial.unpersist()
 
 
 def _hash(name: str, seed: int, version: str) -> Callable[[_Batches], _Batches]:
