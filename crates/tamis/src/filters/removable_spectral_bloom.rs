@@ -33,7 +33,7 @@ use tamis_bits::range::scale;
 use tamis_bits::{Words, prefetch};
 use tamis_format::{Name, Reader, Writer};
 
-use super::bloom::{self, PROBES};
+use super::bloom::{self, Bloom, PROBES};
 use super::common::counters::{self, Spread};
 use super::common::{build_by_inserting, check_same, sum_of_keys, usize_words};
 use super::spectral_bloom::{CounterArray, Counters, WIDTH, query_cost};
@@ -194,6 +194,27 @@ impl RemovableSpectralBloom {
             _ => Some(Counters::new(&shape.array, slots, count_stride)?),
         };
         Ok(Self { shape, len: 0, counters, digests, counts })
+    }
+
+    /// Returns the plain Bloom filter of the counters above 0, for peers that only look keys up. It has the same
+    /// answers, capacity and number of keys, each copy of a key being one.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if the bits cannot be allocated.
+    ///
+    /// # Examples
+    /// ```
+    /// use tamis::{Keyed, RemovableSpectralBloom};
+    ///
+    /// let mut stock = Keyed::<RemovableSpectralBloom>::with_capacity(1000, 0.01)?;
+    /// stock.insert("apple")?;
+    /// let for_peers = Keyed::new(*stock.hasher(), stock.filter().to_bloom()?);
+    /// assert!(for_peers.contains("apple") && !for_peers.contains("pear"));
+    /// # Ok::<_, tamis::Error>(())
+    /// ```
+    pub fn to_bloom(&self) -> Result<Bloom, Error> {
+        let array = &self.shape.array;
+        self.counters.to_bloom(array, self.len, array.keys)
     }
 
     /// Returns the digest that identifies a key with an exact count. 0 marks an empty slot.
@@ -460,6 +481,30 @@ mod tests {
 
     fn hash(seed: u64, key: u64) -> KeyHash {
         key.hash_with(&KeyHasher::new(HashId::Fast, [seed, 6]))
+    }
+
+    #[test]
+    fn the_plain_filter_has_the_same_answers() {
+        for (width, buckets) in [(0, 0), (0, 100), (2, 0), (4, 100)] {
+            let shape = RemovableSpectralBloomShape::new(9600, 7, width, 3000, buckets).unwrap();
+            let mut filter = RemovableSpectralBloom::new(shape).unwrap();
+            for key in 0..3000 {
+                filter.insert(hash(7, key % 1000)).unwrap();
+            }
+            // Counters that are full stay, and the plain filter has their bits.
+            for key in 0..2400 {
+                assert!(filter.remove(hash(7, key % 1000)));
+            }
+            let plain = filter.to_bloom().unwrap();
+            plain.validate().unwrap();
+            assert_eq!((plain.len(), plain.shape().keys()), (600, 3000));
+            let accepted = (0..20_000).filter(|key| {
+                let key = hash(7, *key);
+                assert_eq!(plain.contains(key), filter.contains(key));
+                plain.contains(key)
+            });
+            assert!((600..2000).contains(&accepted.count()));
+        }
     }
 
     /// Compares both methods with a model, with tables so small that places of one key coincide,

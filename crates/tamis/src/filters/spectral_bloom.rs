@@ -38,7 +38,8 @@
 use tamis_bits::{Words, packed, prefetch, set};
 use tamis_format::{Fields, Name, Reader, Writer};
 
-use super::bloom::{self, MAX_PROBES, PROBES};
+use super::bloom::{self, Bloom, BloomShape, MAX_PROBES, PROBES};
+use super::common::bit_array::BitArray;
 use super::common::counters::{self, CompactCounters, LARGEST, Spread};
 use super::common::{build_by_inserting, insert_batch, usize_words};
 use crate::error::{Error, Full};
@@ -301,6 +302,21 @@ impl Counters {
         fixed.into_iter().flatten().chain(compact.into_iter().flatten())
     }
 
+    /// Returns the Bloom filter whose bits are set where a counter is above 0, with a capacity of `keys`.
+    pub(super) fn to_bloom(
+        &self,
+        array: &CounterArray,
+        len: u64,
+        keys: u64,
+    ) -> Result<Bloom, Error> {
+        let shape = BloomShape::new(array.counters, array.probes, keys)?;
+        let mut words = Words::zeroed(usize_words(array.counters.div_ceil(64))?)?;
+        let bits = words.to_mut();
+        let counts = (0..array.counters).zip(self.iter(array, array.counters));
+        counts.filter(|(_, count)| *count > 0).for_each(|(place, _)| set::set(bits, place));
+        Ok(Bloom::from_parts(shape, BitArray::from_parts(words, len, keys)))
+    }
+
     /// Adds each counter of `other`. Sums that reach the largest value stay there.
     ///
     /// # Errors
@@ -465,6 +481,29 @@ impl SpectralBloom {
         let counters = Counters::new(&shape.0, shape.0.counters, shape.stride())?;
         Ok(Self { shape, len: 0, counters })
     }
+
+    /// Returns the plain Bloom filter of the counters above 0, for peers that only look keys up. It has the same
+    /// answers and number of keys. Its capacity is the number of keys that were inserted when this filter is full, some
+    /// of which it does not recognise as new, so its stated rate is that of this filter when it is full.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if the bits cannot be allocated.
+    ///
+    /// # Examples
+    /// ```
+    /// use tamis::{Keyed, SpectralBloom};
+    ///
+    /// let mut words = Keyed::<SpectralBloom>::with_capacity(1000, 0.01)?;
+    /// words.insert("the")?;
+    /// let for_peers = Keyed::new(*words.hasher(), words.filter().to_bloom()?);
+    /// assert!(for_peers.contains("the") && !for_peers.contains("less"));
+    /// # Ok::<_, tamis::Error>(())
+    /// ```
+    pub fn to_bloom(&self) -> Result<Bloom, Error> {
+        let array = &self.shape.0;
+        let (inserted, _) = self.shape.inserted(array.keys);
+        self.counters.to_bloom(array, self.len, inserted.min(MAX_KEYS))
+    }
 }
 
 impl Filter for SpectralBloom {
@@ -617,6 +656,33 @@ mod tests {
                 }
             }
             filter.validate().unwrap();
+        }
+    }
+
+    #[test]
+    fn the_plain_filter_has_the_same_answers() {
+        for width in [0, 2, 5] {
+            let mut settings = Settings::default();
+            if width > 0 {
+                settings.set(WIDTH.name, width);
+            }
+            let shape = SpectralBloomShape::fit_with(1000, 0.01, &settings).unwrap();
+            let mut filter = SpectralBloom::new(shape.clone()).unwrap();
+            for key in 0..3000 {
+                filter.insert(hash(4, key * 7 % 900)).unwrap();
+            }
+            let plain = filter.to_bloom().unwrap();
+            plain.validate().unwrap();
+            assert_eq!(plain.len(), filter.len());
+            let ((keys, fpr), plain_shape) = (shape.inserted(1000), plain.shape());
+            let off = plain_shape.figures().fpr / fpr - 1.0;
+            assert!(plain_shape.keys() == keys && off.abs() < 0.01, "{keys} keys, {off}");
+            let accepted = (0..20_000).filter(|key| {
+                let key = hash(4, *key);
+                assert_eq!(plain.contains(key), filter.contains(key));
+                plain.contains(key)
+            });
+            assert!((900..1200).contains(&accepted.count()));
         }
     }
 
