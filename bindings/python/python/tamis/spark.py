@@ -241,6 +241,8 @@ def build(
     keys = keys.where(F.col(keys.columns[0]).isNotNull())
     seed = secrets.randbits(128) if seed is None else seed
     if kind in _IN_PARTS:
+        # Wrong arguments are reported before a row is read.
+        _solve_part(kind, np.empty(0, dtype=np.uint64), 0, parts, 1, fpr, settings)
         return _build_parts(keys, kind, fpr, parts, settings, hash, seed)
     count = max(1, keys.count()) if capacity is None else capacity
     empty = Filter(count, fpr, kind=kind, hash=hash, seed=seed, settings=settings)  # type: ignore[arg-type]
