@@ -51,12 +51,13 @@ pub(crate) struct Import {
     pub(crate) quiet: bool,
 }
 
-/// Write a filter in the format of another program, or the Bloom filter inside a counting_bloom
+/// Write a filter in the format of another program, or the Bloom filter inside a filter that counts
 #[derive(Args, Debug)]
 #[command(after_help = join(FORMATS, "
 
-`--to bloom` writes a .tamis file: the plain Bloom filter of a counting_bloom, which has the same
-answers in a fifth of the memory, to send to peers that only look keys up.
+`--to bloom` writes a .tamis file: the plain Bloom filter of a counting_bloom, spectral_bloom or
+removable_spectral_bloom, which has the same answers in less memory (a fifth of a counting_bloom), to
+send to peers that only look keys up.
 
 Examples:
   tamis export cache.tamis --to bloom -o peers.tamis

@@ -40,10 +40,16 @@ pub(crate) fn run(args: &Export) -> Result<()> {
 
 /// Returns the plain Bloom filter inside a counting filter.
 fn to_bloom(filter: &Keyed<AnyFilter>, name: &str) -> Result<Keyed<AnyFilter>> {
-    let AnyFilter::CountingBloom(counting) = filter.filter() else {
-        bail!("{name}: {} has no Bloom filter inside; counting_bloom has", filter.kind());
+    let plain = match filter.filter() {
+        AnyFilter::CountingBloom(counting) => counting.to_bloom(),
+        AnyFilter::SpectralBloom(counting) => counting.to_bloom(),
+        AnyFilter::RemovableSpectralBloom(counting) => counting.to_bloom(),
+        other => bail!(
+            "{name}: {} has no Bloom filter inside; counting_bloom, spectral_bloom and removable_spectral_bloom have",
+            other.kind()
+        ),
     };
-    let plain = counting.to_bloom().map_err(|error| failure(name, &error))?;
+    let plain = plain.map_err(|error| failure(name, &error))?;
     let mut plain = Keyed::new(*filter.hasher(), AnyFilter::from(plain));
     plain.record_key_forms(filter.key_forms());
     Ok(plain)

@@ -11,6 +11,26 @@ fn number(json: &str, field: &str) -> f64 {
 }
 
 #[test]
+fn spectral_filters_send_their_bits() {
+    let sandbox = Sandbox::new(&[("keys", &lines(0, 5000)), ("more", &lines(5000, 5000))]);
+    for (kind, least) in [("spectral_bloom", 1.5), ("removable_spectral_bloom", 1.75)] {
+        let build = format!("build keys --filter {kind} --keys 10k --fpr 1% --seed {SEED}");
+        sandbox.ok(&format!("{build} -q -o {kind}"));
+        sandbox.ok(&format!("add {kind} keys -q"));
+        sandbox.ok(&format!("export {kind} --to bloom -q -o plain"));
+        assert_eq!(sandbox.ok("verify plain").trim(), "plain: ok");
+        let [counting, plain] = [kind, "plain"]
+            .map(|name| number(&sandbox.ok(&format!("info {name} --json")), "bytes"));
+        assert!(counting / plain > least, "{kind}: {counting} and {plain} bytes");
+        for probes in ["keys", "more"] {
+            let query = |name| sandbox.run(&format!("query {name} {probes} -c")).stdout;
+            assert_eq!(query(kind), query("plain"));
+        }
+        fs::remove_file(sandbox.path("plain")).unwrap();
+    }
+}
+
+#[test]
 fn a_cache_sends_its_bits_and_then_its_changes() {
     let sandbox = Sandbox::new(&[("keys", &lines(0, 20_000)), ("more", &lines(20_000, 200))]);
     let build = "build keys --filter counting_bloom --keys 21k --fpr 1%";
@@ -95,6 +115,9 @@ fn damaged_and_hostile_changes_are_errors() {
     let message = sandbox.error("patch a changes --max-memory 100");
     assert!(message.contains("changes: "), "{message}");
     let message = sandbox.error("export a --to bloom -o d");
-    assert_eq!(message, "a: bloom has no Bloom filter inside; counting_bloom has");
+    assert_eq!(
+        message,
+        "a: bloom has no Bloom filter inside; counting_bloom, spectral_bloom and removable_spectral_bloom have"
+    );
     assert!(sandbox.error("diff - - -o d").contains("standard input"));
 }
