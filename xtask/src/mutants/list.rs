@@ -433,9 +433,9 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         CORRUPT,
     ),
     fault(
-        "crates/tamis/src/filters/sliding/mod.rs",
-        "before.saturating_sub(stamp)",
-        "before - stamp",
+        "crates/tamis/src/filters/sliding/block.rs",
+        "buckets + used * self.slot_bits() <= self.space()",
+        "true",
         CORRUPT,
     ),
     // The dictionary.

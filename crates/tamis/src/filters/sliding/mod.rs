@@ -2,9 +2,11 @@
 //! time, and older keys expire.
 //!
 //! ```text
-//!  key ──► two bins, a bucket and a remainder; it goes to the emptier bin
+//!  key ──► a bucket and a remainder
 //!
-//!  bin   │ index │ remainder, stamp │ remainder, stamp │ …        │ saturated │ epoch │   128 bytes
+//!  ring of blocks   │ buckets 0 … 600  │ 601 … 1190  │ 1191 … 1802 │ …      512 bytes each
+//!                                      └─ moves, if one of the two blocks is full
+//!  block            │ head │ index ►   │  free  │    ◄ slots: remainder, stamp │
 //!
 //!  generations     1 2 3 4 5 6 7 8 9 10 …                  stamp = generation modulo 9
 //!                    └───────────────┘ └─ current          of n/8 keys each
@@ -17,49 +19,67 @@
 //!
 //! | figure | |
 //! | --- | --- |
-//! | bits per key of the window | 15.4 at 1 %, 19.9 at 0.1 % |
-//! | cache lines | 2 to 4, in two pairs |
-//! | a push | reads and writes 3 bins, of 79 slots each at 1 %, in the worst case too |
+//! | bits per key of the window | 12.95 at 1 %, 16.65 at 0.1 %, 27.9 at 10^-6, from 10^6 keys on |
+//! | cache lines | 3 or 4 |
+//! | instructions | 0.5 to 0.75 times those of the layout of version 0.1.0 for a lookup, 2 times for a push into a full window |
+//! | a push | reads and writes 2 blocks, 8 of 100 more, none more than some thousand |
 //! | slack | n/8: every key has expired after n + n/8 keys; `generations` sets another part |
 //!
-//! A push evicts the expired slots of the bins that it uses, and of one more bin in turn, so that
-//! every bin is visited before its epoch wraps around. There is no global sweep.
+//! **Generations begin at different times.** The buckets of a block are divided into 16 classes (8
+//! below 65 536 keys), and each tick, a sixteenth of a generation, begins the next generation of one
+//! class. At any time the filter remembers 17/16 n keys rather than between n and 9/8 n, and each
+//! block about the same number, so there need be room for no more. Every key is remembered for n to
+//! 9/8 n keys as if all generations began together. Of a window of time the keys may come all at
+//! once, so there is room for 9/8 of those planned.
 //!
-//! Each of the two bins of a key can be computed from the other and the fingerprint, as in a cuckoo
-//! filter, but no slot is moved. With two choices all bins are nearly equally full: a bin with 4
-//! more keys than the average has a probability of 10^-6, and with 5 more 10^-12. The spare slots
-//! are for those; where there are only a few bins, each has more of them. If both bins are full all the same, because an adversary knows the seed or more
-//! keys come in the time than planned, the push is refused with `Full`: the key is not remembered,
-//! and no other key is affected. The number of keys in a window of time is not known in advance: the
-//! filter is sized for a number of keys with the slack, and refuses some of the keys beyond that.
+//! **Blocks have as many buckets as fit.** A key has one place, and a lookup reads one block. A full
+//! block passes the buckets at its edge to its neighbour in the ring; if that is full too, the
+//! neighbour first passes some of its own on, through at most 512 blocks. The free bits of the two
+//! are evened out, so that 8 of 100 pushes do that at 10^6 keys and 1 %. The head of a block says
+//! where it begins: a lookup goes first to the block where the bucket is if all have the same number,
+//! and in 4 of 100 cases on to the next.
+//!
+//! **No push into a window of keys is refused by chance.** The ring has room for 8 standard
+//! deviations more keys than it remembers on average, or for all that can be remembered, so a ring of
+//! up to 513 blocks, some 160 000 keys at 1 %, is never full. In a larger ring 512 blocks next to a
+//! full one would have to be full: of 8 * 10^6 pushes at 10^6 keys and 1 % none passed buckets on
+//! through more than 55 blocks, and chains of 22 blocks more are a tenth as frequent. A push is
+//! refused with `Full` if more keys come in a time than planned, or an adversary knows the seed. The
+//! key is not remembered, and no other key is affected.
+//!
+//! A push evicts the expired slots of its block and of one more block in turn, so that every block is
+//! visited before its epoch wraps around. There is no global sweep.
 //!
 //! The planned rate holds when window and slack are full; the figures state the rate with as many
-//! keys as the window has. A filter that refuses keys has all slots in use, which are 4 per bin more
-//! than planned; the rate is higher by that share.
+//! keys as the window has. A filter that refuses keys has all slots in use, and the rate is higher by
+//! that share.
 //!
 //! Keys cannot be removed, and filters cannot be merged. `len` counts the keys that are remembered
 //! and can be distinguished.
 //!
 //! Naor, Yogev, *Sliding Bloom Filters*, 2013. Differences: the paper keeps generations in a
 //! dictionary of fingerprints and sweeps it, with O(1) work per step with high probability; here
-//! bins replace the dictionary, and expired slots are evicted as bins are visited, so that the
+//! blocks replace the dictionary, and expired slots are evicted as blocks are visited, so that the
 //! bound always holds. The leading terms of the paper, log2(1/fpr) + log2(n/slack), are 9.6 bits
-//! per key at 1 %; this filter takes 15.4: 9/8 of the keys are remembered, and each has a slot of
-//! 10 bits, 2.9 of the index, 0.5 of spare slots and 0.3 of the bin's head. An age-partitioned
-//! Bloom filter (Shtul, Baquero, Almeida 2020) would be simpler, but takes 21 to 24 bits at 1 %; it
-//! is not implemented here.
+//! per key at 1 %; this filter takes 12.95: a slot of 9 bits, 2.8 of the index, 0.2 of the head and
+//! 0.2 of free room for each of 17/16 n keys. An age-partitioned Bloom filter (Shtul, Baquero,
+//! Almeida 2020) would be simpler, but takes 21 to 24 bits at 1 %; it is not implemented here.
 
-mod bin;
+mod block;
+mod clock;
+mod ring;
 
 use alloc::vec;
 use alloc::vec::Vec;
 
+use tamis_bits::packed;
 use tamis_bits::range::{mix, scale};
 use tamis_bits::select::{Bits, Task, run};
-use tamis_bits::{Words, prefetch};
+use tamis_bits::{LINE_WORDS, Words, prefetch};
 use tamis_format::{Name, Reader, Writer};
 
-use self::bin::{Bin, EPOCH, Expired, Layout, MAX_WIDTH, SIZE, WORDS};
+use self::block::{EPOCH, Layout, MAX_WIDTH, MAX_WORDS};
+use self::clock::{Ages, Clock};
 use super::common::usize_words;
 use crate::error::{Error, Full};
 use crate::hash::KeyHash;
@@ -73,42 +93,32 @@ use crate::source::{KeySource, read_all};
 use crate::traits::{Build, Filter, Persist, Window};
 
 const STATE: Name = Name::new("state");
-const BINS: Name = Name::new("bins");
+const BLOCKS: Name = Name::new("blocks");
+/// The number of the layout in files.
+const LAYOUT: u64 = 2;
 /// With more generations, stamps would take more bits than the smaller slack saves.
 const MAX_GENERATIONS: u64 = 64;
 const MAX_TICKS: u64 = 1 << 53;
-const MAX_BINS: u64 = 1 << 43;
-/// Spare slots of a bin beyond its share of the keys, if there are many bins: both bins of a key
-/// have that many more in 1 of 10^12 pushes.
-const SPARE: f64 = 4.0;
-/// The number of bins from which on [`SPARE`] slots suffice.
-const MANY_BINS: f64 = 1e4;
+const MAX_BLOCKS: u64 = 1 << 40;
 
-/// Returns the spare slots of each of at least `bins` bins.
-///
-/// One key in `bins` has only one bin, since its second bin is the first one. Such keys fill a bin
-/// beyond the others: each further slot in use is about `bins` times as rare. The numbers are fitted
-/// to simulations of 2 to 64 bins over 2 * 10^7 pushes: both bins of a key are full in less than 1 of
-/// 10^12 pushes.
-fn spare(bins: u64) -> u64 {
-    let few = 1.0 / (bins as f64).log10() - 1.0 / MANY_BINS.log10();
-    (SPARE + (11.0 * few).max(0.0)).ceil().min(24.0) as u64
-}
-
-/// Words of the state before the keys of each stamp: the generation, the keys pushed in it, its
-/// number by the clock, and the next bin to evict from.
-const GENERATION: usize = 0;
+/// Words of the state before the number of keys that expire at each tick: the ticks since the
+/// filter is empty, the keys pushed in this generation of class 0, the ticks of the clock, and the
+/// next block to evict from.
+const TICK: usize = 0;
 const PUSHED: usize = 1;
 const CLOCK: usize = 2;
 const CURSOR: usize = 3;
 const COUNTS: usize = 4;
 
+/// How often room is made for a key. Once is enough unless the key's own bucket is moved.
+const ATTEMPTS: usize = 8;
+
 /// Number of keys of a batch that are prefetched. They are prefetched one by one as keys are
-/// processed, which is why the batches have loops of their own: prefetching the four lines each of
-/// eight keys at once, as the loop of `common` does, makes the processor drop some.
+/// processed, which is why the batches have loops of their own: prefetching the lines of eight keys
+/// at once, as the loop of `common` does, makes the processor drop some.
 const LANES: usize = 8;
 
-/// The size of a window of keys or of time, and of the bins for it.
+/// The size of a window of keys or of time, and of the blocks for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlidingShape {
     /// Keys per window.
@@ -116,9 +126,12 @@ pub struct SlidingShape {
     /// The duration of a window of time; `None` for a window of keys.
     ticks: Option<u64>,
     generations: u64,
-    slots: u32,
     width: u32,
-    bins: u64,
+    /// Words per block.
+    words: u64,
+    /// Buckets per block.
+    buckets: u64,
+    blocks: u64,
 }
 
 const GENERATIONS: Setting = Setting::new(
@@ -130,18 +143,20 @@ const TICKS: Setting =
 
 impl SlidingShape {
     /// Returns a shape for a window of `keys` keys, or of `ticks` ticks with about `keys` keys, in
-    /// `generations` generations, with `bins` bins of `slots` slots of `width` bits.
+    /// `generations` generations, with slots of `width` bits in `blocks` blocks of `words` words and
+    /// `buckets` buckets.
     ///
     /// # Errors
-    /// [`Error::Limit`] if a parameter is out of range, [`Error::Infeasible`] if the slots do not
-    /// fit into a bin.
+    /// [`Error::Limit`] if a parameter is out of range, [`Error::Infeasible`] if buckets and a slot
+    /// do not fit into a block.
     pub fn new(
         keys: u64,
         ticks: Option<u64>,
         generations: u64,
-        slots: u32,
         width: u32,
-        bins: u64,
+        words: u64,
+        buckets: u64,
+        blocks: u64,
     ) -> Result<Self, Error> {
         check_keys(keys)?;
         if let Some(asked) = ticks.filter(|ticks| !(1..=MAX_TICKS).contains(ticks)) {
@@ -151,12 +166,12 @@ impl SlidingShape {
             let most = MAX_GENERATIONS;
             return Err(Error::Limit { what: "generations", asked: generations, most });
         }
-        if !(1..=MAX_BINS).contains(&bins) {
-            return Err(Error::Limit { what: "bins", asked: bins, most: MAX_BINS });
+        if !(1..=MAX_BLOCKS).contains(&blocks) {
+            return Err(Error::Limit { what: "blocks", asked: blocks, most: MAX_BLOCKS });
         }
-        let shape = Self { keys, ticks, generations, slots, width, bins };
+        let shape = Self { keys, ticks, generations, width, words, buckets, blocks };
         if shape.layout().is_none() {
-            return Err(Error::Infeasible { why: "the slots do not fit into a bin of 1024 bits" });
+            return Err(Error::Infeasible { why: "the buckets do not fit into a block" });
         }
         Ok(shape)
     }
@@ -177,130 +192,158 @@ impl SlidingShape {
         self.ticks.unwrap_or(self.keys).div_ceil(self.length()) + 1
     }
 
-    /// Returns the largest number of keys that are remembered.
-    fn max_keys(&self) -> u64 {
-        match self.ticks {
-            None => self.length() * self.stamps(),
-            Some(_) => self.keys + self.keys.div_ceil(self.stamps() - 1),
+    /// Returns log2 of the number of classes. More classes forget keys sooner; but the number of
+    /// keys that expire is kept for each tick.
+    fn log(&self) -> u32 {
+        if self.keys < 1 << 16 { 3 } else { 4 }
+    }
+
+    /// Returns the expected number of keys that are remembered, when it is the largest, and a number
+    /// that is not exceeded. A key is in any class: of those that are older than the window, which
+    /// are a generation's, some classes remember all and some none.
+    fn remembered(&self) -> (f64, f64) {
+        let (length, stamps) = (self.length() as f64, self.stamps() as f64);
+        if self.ticks.is_some() {
+            let keys = self.keys as f64;
+            let most = keys + (keys / (stamps - 1.0).max(1.0)).ceil();
+            return (most, most);
         }
+        let classes = f64::from(1 << self.log());
+        let (window, most) = (length * (stamps - 1.0), length * stamps);
+        let mean = window + length * (classes + 1.0) / (2.0 * classes) + 1.0;
+        // The variance of a class's share of a generation's keys is 1/6 on average.
+        (mean.min(most), (mean + 8.0 * (length / 6.0).sqrt() + 1.0).min(most))
     }
 
     fn layout(&self) -> Option<Layout> {
-        Layout::new(self.slots, self.width, self.stamps())
+        Layout::new(self.words, self.buckets, self.width, self.stamps())
     }
 
     fn checked_layout(&self) -> Layout {
         self.layout().expect("the shape was checked when it was created")
     }
 
-    fn words(&self) -> u64 {
-        self.bins * WORDS as u64
+    /// Returns the words of all blocks.
+    fn block_words(&self) -> u64 {
+        self.blocks * self.words
+    }
+
+    /// Returns the largest number of slots.
+    fn capacity(&self) -> u64 {
+        let layout = self.checked_layout();
+        self.blocks * (layout.space() / layout.slot_bits()) as u64
+    }
+
+    /// Returns the bits of the number of keys that expire at a tick.
+    fn count_width(&self) -> u32 {
+        64 - self.capacity().leading_zeros()
     }
 
     fn state_words(&self) -> u64 {
-        COUNTS as u64 + self.stamps()
+        let bits = (self.stamps() << self.log()) * u64::from(self.count_width());
+        COUNTS as u64 + bits.div_ceil(64)
     }
 
-    /// Returns, for both kinds of fingerprints, their number and the probability that a key has a
-    /// particular one.
-    ///
-    /// A bucket and a remainder in a bin, and the same in the other bin, are one fingerprint. For one
-    /// bin on average, the other bin is the same bin.
-    fn fingerprints(&self) -> [(f64, f64); 2] {
-        let layout = self.checked_layout();
-        let (bins, marks) = (self.bins as f64, layout.buckets as f64 * layout.remainders as f64);
-        [((bins - 1.0) * marks / 2.0, 2.0 / (bins * marks)), (marks, 1.0 / (bins * marks))]
-    }
-
-    /// Returns the expected sum of `of` over the fingerprints that at least one of `keys` keys has.
-    fn sum(&self, keys: f64, of: impl Fn(f64) -> f64) -> f64 {
-        let any = |chance: f64| -(keys * (-chance).ln_1p()).exp_m1();
-        let sum = |(count, chance): (f64, f64)| count * of(chance) * any(chance);
-        if keys > 0.0 {
-            self.fingerprints().into_iter().filter(|(count, _)| *count > 0.0).map(sum).sum()
-        } else {
-            0.0
-        }
+    /// Returns the number of distinct fingerprints: a bucket and a remainder.
+    fn fingerprints(&self) -> f64 {
+        self.blocks as f64 * self.buckets as f64 * self.checked_layout().remainders as f64
     }
 
     /// Returns the false positive rate: the probability that one of `keys` distinct keys has the
     /// fingerprint of a non-member.
     fn rate(&self, keys: f64) -> f64 {
-        self.sum(keys, |chance| chance).min(1.0)
+        let fingerprints = self.fingerprints();
+        if fingerprints > 1.0 {
+            -(keys * (-1.0 / fingerprints).ln_1p()).exp_m1()
+        } else {
+            keys.min(1.0)
+        }
     }
 
-    /// Returns the expected number of distinct keys that have this number of distinct fingerprints.
-    fn arrived(&self, fingerprints: u64) -> f64 {
-        let fingerprints = fingerprints as f64;
-        let (mut low, mut high) =
-            (fingerprints, 64.0 * self.fingerprints().map(|(n, _)| n).iter().sum::<f64>());
-        for _ in 0..100 {
-            let middle = f64::midpoint(low, high);
-            *(if self.sum(middle, |_| 1.0) < fingerprints { &mut low } else { &mut high }) = middle;
+    /// Returns the buckets of all blocks for a rate, and the fewest blocks that have room for them
+    /// and for the keys.
+    fn size(&self, fpr: f64) -> Option<(u64, u64)> {
+        let (mean, most) = self.remembered();
+        let remainders = ((packed::mask(self.width) + 1) / self.stamps()) as f64;
+        let buckets = (most / -(-fpr).ln_1p() / remainders).max(most / LONG_BUCKET).ceil().max(1.0);
+        let slot = f64::from(self.width) + 1.0;
+        let space = 64.0 * (self.words as f64 - 1.0);
+        let fits = |blocks: f64| {
+            // Each block has fewer free bits than a bucket takes when it passes on no more.
+            let whole = most + SPARE_SLOTS * blocks;
+            let spread = mean + SPARE_DEVIATIONS * (mean * blocks).sqrt();
+            let slots = if blocks > 1.0 { whole.max(spread) } else { most };
+            (buckets / blocks).ceil() * blocks + slots * slot <= blocks * space
+        };
+        let mut blocks = ((buckets + most * slot) / space).ceil().max(1.0);
+        while !fits(blocks) {
+            // The spare room takes a few parts in 100.
+            blocks += (blocks / 1024.0).floor().max(1.0);
+            if blocks > MAX_BLOCKS as f64 {
+                return None;
+            }
         }
-        low
+        Some((buckets as u64, blocks as u64))
     }
 }
+
+/// The most keys per bucket on average. Long buckets would be slow to search.
+const LONG_BUCKET: f64 = 1.5;
+/// Free slots of each block that cannot be used, because no bucket of their size is at its edge.
+const SPARE_SLOTS: f64 = 4.0;
+/// Free slots of each block, in standard deviations of the number of keys in it: fewer would be
+/// room enough for the ring, but buckets would be moved more often.
+const SPARE_DEVIATIONS: f64 = 0.3;
 
 impl Shape for SlidingShape {
     const SETTINGS: &'static [Setting] = &[GENERATIONS, TICKS];
 
-    /// Returns the shape with the fewest bins over all slots and widths, and among those the one
-    /// with the lowest rate.
+    /// Returns the shape with the fewest bytes over all widths and words per block, and among those
+    /// the one with the lowest rate.
     fn fit_with(keys: u64, fpr: f64, settings: &Settings) -> Result<Self, Error> {
         let generations = settings.number(&GENERATIONS, |n| (1..=MAX_GENERATIONS).contains(&n))?;
         let ticks = settings.number(&TICKS, |n| (1..=MAX_TICKS).contains(&n))?;
         let generations = generations.unwrap_or(8);
-        let bare = Self { keys, ticks, generations, slots: 0, width: 0, bins: 1 };
-        let (stamps, most) = (bare.stamps(), bare.max_keys());
-        let room = SIZE as u32 - EPOCH;
+        let bare = Self { keys, ticks, generations, width: 1, words: 0, buckets: 0, blocks: 1 };
+        let most = bare.remembered().1;
         let mut best: Option<(u64, f64, Self)> = None;
         for width in 1..=MAX_WIDTH {
-            for slots in 1..room / (width + 1) {
-                let Some(layout) = Layout::new(slots, width, stamps) else { break };
-                let bins = match u64::from(slots) {
-                    all if most <= all => 1,
-                    all => {
-                        let bins = most.div_ceil(all).max(2);
-                        let Some(share @ 1..) = all.checked_sub(spare(bins)) else { continue };
-                        most.div_ceil(share).max(bins)
-                    }
-                };
-                let fewest = best.as_ref().map_or(MAX_BINS, |best| best.0);
-                if bins > fewest {
+            for words in (LINE_WORDS as u64..=MAX_WORDS as u64).step_by(LINE_WORDS) {
+                let shape = Self { width, words, ..bare.clone() };
+                if packed::mask(width) + 1 < bare.stamps() {
                     continue;
                 }
-                // Enough fingerprints that at most a share `fpr` of the non-members has one of the
-                // keys'.
-                let marks = layout.buckets as f64 * layout.remainders as f64;
-                let places = if bins == 1 { 1.0 } else { 2.0 };
-                let bins = bins.max((places * most as f64 / marks / -(-fpr).ln_1p()).ceil() as u64);
-                if bins > fewest {
+                let Some((buckets, blocks)) = shape.size(fpr) else { continue };
+                if blocks > 1 && words < MIN_WORDS
+                    || best.as_ref().is_some_and(|best| blocks * words > best.0)
+                {
                     continue;
                 }
-                let shape = Self { slots, width, bins, ..bare.clone() };
-                let rate = shape.rate(most as f64);
-                let better = best.as_ref().is_none_or(|best| (bins, rate) < (best.0, best.1));
+                let shape = Self { buckets: buckets.div_ceil(blocks), blocks, ..shape };
+                if shape.layout().is_none() {
+                    continue;
+                }
+                let (all, rate) = (blocks * words, shape.rate(most));
+                let better = best.as_ref().is_none_or(|best| (all, rate) < (best.0, best.1));
                 if rate <= fpr && better {
-                    best = Some((bins, rate, shape));
+                    best = Some((all, rate, shape));
                 }
             }
         }
         best.map(|best| best.2)
-            .ok_or(Error::Infeasible { why: "the rate is too low for bins of 1024 bits" })
+            .ok_or(Error::Infeasible { why: "the rate is too low for blocks of 4096 bits" })
     }
 
     fn parameters(&self) -> crate::settings::Parameters {
-        [("generations", self.generations.into()), ("bins", self.bins.into())].into()
+        [("generations", self.generations.into()), ("blocks", self.blocks.into())].into()
     }
 
     fn figures(&self) -> Figures {
+        let lines = tamis_bits::lines(self.block_words()) + tamis_bits::lines(self.state_words());
         Figures {
             keys: self.keys,
             fpr: self.rate(self.keys as f64),
-            bytes: (tamis_bits::lines(self.words()) + tamis_bits::lines(self.state_words())) * 64,
-            // Twice that of `counting_quotient`, measured with `tamis bench --keys 10M --fpr 1%`:
-            // two bins of two adjacent lines each, and a position to find in each.
+            bytes: lines * 64,
             query_cost: 7.0,
         }
     }
@@ -309,11 +352,14 @@ impl Shape for SlidingShape {
         self.keys
     }
 
-    /// Returns the rate with `keys` remembered keys, which are slightly fewer than have arrived.
+    /// Returns the rate with `keys` remembered keys, which have distinct fingerprints.
     fn fpr_at(&self, keys: u64) -> f64 {
-        if keys == 0 { 0.0 } else { self.rate(self.arrived(keys)) }
+        (keys as f64 / self.fingerprints()).min(1.0)
     }
 }
+
+/// The fewest words of one of several blocks. Smaller ones would be unevenly filled.
+const MIN_WORDS: u64 = 40;
 
 /// A sliding filter.
 ///
@@ -334,72 +380,93 @@ impl Shape for SlidingShape {
 pub struct Sliding {
     shape: SlidingShape,
     layout: Layout,
+    clock: Clock,
     /// Cached results of divisions, which would be slow in a push.
     length: u64,
-    now: u64,
+    log: u32,
+    count_width: u32,
+    /// 2^32 / buckets, rounded up.
+    inverse: u64,
+    /// Words of slots per bucket on average, times 2^32.
+    slope: u64,
+    /// The keys pushed in this generation of class 0 at which the next tick comes.
+    next_tick: u64,
     len: u64,
     state: Words,
-    bins: Words,
+    blocks: Words,
 }
 
-/// The place of a key.
-#[derive(Clone, Copy)]
+/// The place of a key in an empty filter.
+#[derive(Clone, Copy, Default)]
 struct Place {
-    bins: [usize; 2],
-    /// Bucket and remainder, the same in both bins.
-    fingerprint: (usize, u64),
+    block: usize,
+    bucket: usize,
+    remainder: u64,
 }
 
 impl Sliding {
     /// Creates an empty filter.
     ///
     /// # Errors
-    /// [`Error::Memory`] if the bins cannot be allocated.
+    /// [`Error::Memory`] if the blocks cannot be allocated.
     pub fn new(shape: SlidingShape) -> Result<Self, Error> {
-        let bins = Words::zeroed(usize_words(shape.words())?)?;
+        let blocks = Words::zeroed(usize_words(shape.block_words())?)?;
         let state = Words::zeroed(usize_words(shape.state_words())?)?;
-        Ok(Self::from_parts(shape, 0, state, bins))
+        Ok(Self::from_parts(shape, 0, state, blocks))
     }
 
-    fn from_parts(shape: SlidingShape, len: u64, state: Words, bins: Words) -> Self {
-        let (layout, length) = (shape.checked_layout(), shape.length());
-        let now = state[GENERATION] % layout.stamps;
-        Self { shape, layout, length, now, len, state, bins }
+    fn from_parts(shape: SlidingShape, len: u64, state: Words, blocks: Words) -> Self {
+        let (layout, length, log) = (shape.checked_layout(), shape.length(), shape.log());
+        let clock = Clock::new(layout.stamps, log, state[TICK]);
+        let slots = (layout.space() - layout.buckets) / layout.slot_bits();
+        let bits = (slots * layout.width as usize) as u64;
+        let mut filter = Self {
+            clock,
+            length,
+            log,
+            count_width: shape.count_width(),
+            inverse: (1u64 << 32).div_ceil(shape.buckets),
+            slope: (bits << 26) / shape.buckets,
+            next_tick: 0,
+            layout,
+            shape,
+            len,
+            state,
+            blocks,
+        };
+        filter.set_next_tick();
+        filter
     }
 
     #[inline(always)]
     fn place(&self, key: KeyHash) -> Place {
-        let Layout { buckets, remainders, .. } = self.layout;
-        // The first bin must be independent of the fingerprint.
-        let product = u128::from(mix(key.lo ^ key.hi.rotate_left(32))) * buckets as u128;
-        let fingerprint = ((product >> 64) as usize, scale(product as u64, remainders));
-        // Keys with this fingerprint in one of the bins have the same other bin. So a fingerprint
-        // has one slot, and a key that would add a slot renews an existing one. With independent
-        // second bins, expired keys would cause 1.5 times as many false positives.
-        let bins = self.shape.bins;
-        let first = scale(key.hi, bins);
-        let sum = scale(mix(fingerprint.0 as u64 * remainders + fingerprint.1), bins);
-        let second = if sum >= first { sum - first } else { sum + bins - first };
-        Place { bins: [first as usize, second as usize], fingerprint }
+        let product = u128::from(key.hi) * u128::from(self.shape.blocks);
+        let bucket = scale(product as u64, self.shape.buckets);
+        // The remainder must be independent of block and bucket.
+        let remainder = scale(mix(key.lo ^ key.hi.rotate_left(32)), self.layout.remainders);
+        Place { block: (product >> 64) as usize, bucket: bucket as usize, remainder }
     }
 
+    /// Returns the class of a bucket.
     #[inline(always)]
-    fn bin(&self, bin: usize) -> &Bin {
-        &self.bins.as_chunks().0[bin]
+    fn class(&self, bucket: usize) -> u64 {
+        (((bucket as u64) << self.log) * self.inverse) >> 32
     }
 
     #[inline(always)]
     fn fetch(&self, place: &Place) {
-        for bin in place.bins {
-            prefetch(&self.bins, bin * WORDS);
-            prefetch(&self.bins, bin * WORDS + tamis_bits::LINE_WORDS);
-        }
+        let (words, begin) = (self.layout.words, place.block * self.layout.words);
+        prefetch(&self.blocks, begin);
+        prefetch(&self.blocks, begin + LINE_WORDS);
+        // Where the slot is if all buckets have as many.
+        let slots = ((place.bucket as u64 * self.slope) >> 32) as usize;
+        prefetch(&self.blocks, begin + words - 1 - slots.min(words - 1));
     }
 
-    /// Returns the places of the first keys and prefetches their bins.
+    /// Returns the places of the first keys and prefetches their blocks.
     #[inline(always)]
     fn places(&self, keys: &[KeyHash]) -> [Place; LANES] {
-        let mut places = [Place { bins: [0; 2], fingerprint: (0, 0) }; LANES];
+        let mut places = [Place::default(); LANES];
         for (place, key) in places.iter_mut().zip(keys) {
             *place = self.place(*key);
             self.fetch(place);
@@ -407,161 +474,128 @@ impl Sliding {
         places
     }
 
-    /// Returns what the stamps of a bin mean now.
     #[inline(always)]
-    fn ages(&self, bin: &Bin) -> Ages {
-        let passed = self.state[GENERATION].wrapping_sub(Layout::epoch(bin))
-            & tamis_bits::packed::mask(EPOCH);
-        Ages { now: self.now, passed, stamps: self.layout.stamps }
+    fn ticks(&self) -> u64 {
+        self.state[TICK]
     }
 
     #[inline(always)]
     fn contains_place(&self, bits: impl Bits, place: &Place) -> bool {
-        let [first, second] = [self.bin(place.bins[0]), self.bin(place.bins[1])];
-        let contains = |bin: &Bin| {
-            let (found, _) = self.layout.find(bits, bin, place.fingerprint);
-            matches!(found, Ok((_, stamp)) if !self.ages(bin).is_expired(stamp))
-        };
-        let saturated = || {
-            let stamp = self.layout.saturated(first);
-            matches!(stamp, Some(stamp) if !self.ages(first).is_expired(stamp))
-        };
-        contains(first) || contains(second) || saturated()
+        let Some((block, head, bucket)) = self.locate(place) else { return false };
+        let found = self.layout.find(bits, self.block(block), head, bucket, place.remainder);
+        let ages = || self.clock.ages(self.class(place.bucket), self.lag(head));
+        found.stamp.is_some_and(|stamp| !ages().is_expired(stamp))
     }
 
-    /// Evicts the expired slots of a bin.
     #[inline(always)]
-    fn evict(&mut self, bin: usize) {
-        let ages = self.ages(self.bin(bin));
-        if ages.passed > 0 {
-            self.evict_now(bin, ages);
-        }
+    fn evict_next(&mut self, bits: impl Bits) {
+        let block = self.state[CURSOR];
+        self.evict(bits, block as usize);
+        self.state.to_mut()[CURSOR] = if block + 1 < self.shape.blocks { block + 1 } else { 0 };
     }
 
+    /// Computes when the next tick of a window of keys comes.
+    fn set_next_tick(&mut self) {
+        let classes = 1 << self.log;
+        let next = self.state[TICK] % classes + 1;
+        self.next_tick =
+            (u128::from(next) * u128::from(self.length)).div_ceil(classes.into()) as u64;
+    }
+
+    /// Begins the next generation of a class; the oldest one of the class expires.
     #[inline(never)]
-    fn evict_now(&mut self, bin: usize, ages: Ages) {
-        run(Evict(self, bin, ages));
-    }
-
-    #[inline(always)]
-    fn evict_next(&mut self) {
-        let bin = self.state[CURSOR];
-        self.evict(bin as usize);
-        self.state.to_mut()[CURSOR] = if bin + 1 < self.shape.bins { bin + 1 } else { 0 };
-    }
-
-    /// Begins the next generation; the oldest one expires.
-    #[cold]
-    fn next_generation(&mut self) {
-        let generation = self.state[GENERATION].wrapping_add(1);
-        self.now = generation % self.layout.stamps;
-        let oldest = COUNTS + self.now as usize;
-        self.len = self.len.saturating_sub(self.state[oldest]);
-        let state = self.state.to_mut();
-        (state[GENERATION], state[PUSHED], state[oldest]) = (generation, 0, 0);
-        // Visits every bin within 2^15 generations, since an epoch wraps around after 2^16.
-        for _ in 0..=self.shape.bins >> (EPOCH - 1) {
-            self.evict_next();
+    fn tick(&mut self) {
+        self.clock.tick();
+        let ticks = self.ticks().wrapping_add(1);
+        self.state.to_mut()[TICK] = ticks;
+        let expired = self.clock.phase();
+        let count = self.count(expired);
+        self.set_count(expired, 0);
+        self.len = self.len.saturating_sub(count);
+        if ticks.is_multiple_of(1 << self.log) {
+            self.state.to_mut()[PUSHED] = 0;
+        }
+        self.set_next_tick();
+        // Visits every block within 2^15 ticks, since an epoch wraps around after 2^16.
+        for _ in 0..=self.shape.blocks >> (EPOCH - 1) {
+            run(EvictNext(self));
         }
     }
 
     #[inline(always)]
     fn push_place(&mut self, bits: impl Bits, place: &Place) -> Result<bool, Full> {
         if self.shape.ticks.is_none() {
-            if self.state[PUSHED] >= self.length {
-                self.next_generation();
+            // The last tick of a generation sets it to 0.
+            while self.state[PUSHED] >= self.next_tick {
+                self.tick();
             }
             self.state.to_mut()[PUSHED] += 1;
         }
-        self.evict_next();
-        let [first, second] = place.bins;
-        self.evict(first);
-        self.evict(second);
-        let (layout, now) = (&self.layout, self.now);
-        let bins = self.bins.to_mut().as_chunks_mut().0;
-        let (in_first, used_first) = layout.find(bits, &bins[first], place.fingerprint);
-        let (in_second, used_second) = layout.find(bits, &bins[second], place.fingerprint);
-        match (in_first, in_second) {
-            (Ok((slot, stamp)), _) | (_, Ok((slot, stamp))) => {
-                if stamp != now {
-                    let bin = if in_first.is_ok() { first } else { second };
-                    layout.restamp(&mut bins[bin], slot, stamp, now);
-                    self.count(stamp, -1);
-                    self.count(now, 1);
+        self.evict_next(bits);
+        let layout = self.layout;
+        let ages = self.clock.ages(self.class(place.bucket), 0);
+        let mut side = None;
+        for _ in 0..ATTEMPTS {
+            let Some((block, _, bucket)) = self.locate(place) else { break };
+            self.evict(bits, block);
+            let Some(head) = self.head(block) else { break };
+            let found = layout.find(bits, self.block(block), head, bucket, place.remainder);
+            if let Some(stamp) = found.stamp {
+                if stamp != ages.now {
+                    layout.restamp(self.block_mut(block), found.slot, stamp, ages.now);
+                    self.change_count(place, ages, stamp, -1);
+                    self.change_count(place, ages, ages.now, 1);
                 }
-                Ok(true)
+                return Ok(true);
             }
-            (Err(in_first), Err(in_second)) => {
-                let seen = layout.saturated(&bins[first]).is_some();
-                let (bin, begin, used) = if used_second < used_first {
-                    (second, in_second, used_second)
-                } else {
-                    (first, in_first, used_first)
-                };
-                if used >= layout.slots {
-                    return Err(Full::NONE);
-                }
-                layout.insert(&mut bins[bin], begin, used, place.fingerprint, now);
-                self.count(now, 1);
-                Ok(seen)
+            if !layout.is_consistent(self.block(block), head) {
+                break;
+            }
+            if layout.free(head) >= layout.slot_bits() {
+                layout.insert(self.block_mut(block), head, found, place.remainder, ages.now);
+                self.change_count(place, ages, ages.now, 1);
+                return Ok(false);
+            }
+            // The bucket of the key itself may be moved to a full block. Others then leave that block
+            // to the same side, so that the bucket does not go to and fro.
+            side = self.make_room(bits, block, side);
+            if side.is_none() {
+                break;
             }
         }
+        Err(Full::NONE)
+    }
+
+    /// Returns the number of keys that expire at a tick.
+    #[inline(always)]
+    fn count(&self, tick: u64) -> u64 {
+        packed::get(&self.state[COUNTS..], self.count_width, tick)
     }
 
     #[inline(always)]
-    fn count(&mut self, stamp: u64, by: i64) {
-        let count = &mut self.state.to_mut()[COUNTS + stamp as usize];
+    fn set_count(&mut self, tick: u64, count: u64) {
+        packed::set(&mut self.state.to_mut()[COUNTS..], self.count_width, tick, count);
+    }
+
+    #[inline(always)]
+    fn change_count(&mut self, place: &Place, ages: Ages, stamp: u64, by: i64) {
+        let tick = self.clock.expiry(self.class(place.bucket), ages.age(stamp));
+        let count = self.count(tick);
         // It saturates only in a damaged file; `len` stays the sum of the counts.
-        let counted = count.saturating_add_signed(by);
-        self.len = self.len.saturating_sub(*count).saturating_add(counted);
-        *count = counted;
+        let changed = count.saturating_add_signed(by).min(packed::mask(self.count_width));
+        self.len = self.len.saturating_sub(count).saturating_add(changed);
+        self.set_count(tick, changed);
     }
 }
 
-/// The meaning of a bin's stamps in the current generation.
-#[derive(Clone, Copy)]
-struct Ages {
-    now: u64,
-    /// Generations since the last eviction from the bin.
-    passed: u64,
-    stamps: u64,
-}
+struct EvictNext<'a>(&'a mut Sliding);
 
-impl Ages {
-    #[inline(always)]
-    fn is_expired(self, stamp: u64) -> bool {
-        // In a damaged file, the stamp of a saturated bin may be too large.
-        let before = if stamp <= self.now { self.now } else { self.now + self.stamps };
-        let age = before.saturating_sub(stamp);
-        // Ages are modulo the number of stamps: a stamp that seems younger than the last eviction
-        // is from the round before.
-        age < self.passed || self.passed >= self.stamps
-    }
-
-    /// Returns the expired stamps as a range that ends with the current one.
-    #[inline(always)]
-    fn expired(self) -> Expired {
-        let count = self.passed.min(self.stamps);
-        let from = if count <= self.now + 1 {
-            self.now + 1 - count
-        } else {
-            self.now + 1 + self.stamps - count
-        };
-        Expired { from, count }
-    }
-}
-
-struct Evict<'a>(&'a mut Sliding, usize, Ages);
-
-impl Task for Evict<'_> {
+impl Task for EvictNext<'_> {
     type Output = ();
 
     #[inline(always)]
     fn work(self, bits: impl Bits) {
-        let Self(filter, bin, ages) = self;
-        let epoch = filter.state[GENERATION] & tamis_bits::packed::mask(EPOCH);
-        let bin = &mut filter.bins.to_mut().as_chunks_mut().0[bin];
-        filter.layout.evict(bits, bin, epoch, ages.expired());
+        self.0.evict_next(bits);
     }
 }
 
@@ -573,7 +607,7 @@ impl Task for ContainsOne<'_> {
     #[inline(always)]
     fn work(self, bits: impl Bits) -> bool {
         let place = self.0.place(self.1);
-        // All lines at once: a misprediction in the first bin would delay the reads of the second.
+        // All lines at once: the slot is known only after the index has been read.
         self.0.fetch(&place);
         self.0.contains_place(bits, &place)
     }
@@ -665,10 +699,12 @@ impl Window for Sliding {
         if self.shape.ticks.is_none() {
             return;
         }
-        let clock = now / self.length;
+        let whole = (now / self.length).saturating_mul(1 << self.log);
+        let part = ((now % self.length) << self.log) / self.length;
+        let clock = whole.saturating_add(part);
         let passed = clock.saturating_sub(self.state[CLOCK]);
-        // Once all keys have expired, further generations make no difference.
-        (0..passed.min(self.layout.stamps)).for_each(|_| self.next_generation());
+        // Once all keys have expired, further ticks make no difference.
+        (0..passed.min(self.clock.period())).for_each(|_| self.tick());
         if passed > 0 {
             self.state.to_mut()[CLOCK] = clock;
         }
@@ -713,58 +749,78 @@ impl Build for Sliding {
 
 impl Persist for Sliding {
     fn write<'a>(&'a self, to: &mut Writer<'a>) {
-        let SlidingShape { keys, ticks, generations, slots, width, bins } = self.shape;
-        to.shape(&[keys, ticks.unwrap_or(0), generations, slots.into(), width.into(), bins]);
+        let SlidingShape { keys, ticks, generations, width, words, buckets, blocks } = self.shape;
+        let ticks = ticks.unwrap_or(0);
+        to.shape(&[LAYOUT, keys, ticks, generations, width.into(), words, buckets, blocks]);
         to.words(STATE, &self.state);
-        to.words(BINS, &self.bins);
+        to.words(BLOCKS, &self.blocks);
     }
 
     fn read(from: &mut Reader) -> Result<Self, Error> {
         let len = from.header().keys;
         let mut fields = from.shape()?;
+        fields.next(LAYOUT..=LAYOUT, "layout")?;
         let keys = fields.next(0..=MAX_KEYS, "keys per window")?;
         let ticks = fields.next(0..=MAX_TICKS, "ticks per window")?;
         let generations = fields.next(1..=MAX_GENERATIONS, "generations")?;
-        let slots = fields.next(1..=SIZE as u64, "slots per bin")? as u32;
         let width = fields.next(1..=MAX_WIDTH.into(), "bits per slot")? as u32;
-        let bins = fields.next(1..=MAX_BINS, "bins")?;
+        let words = fields.next(2..=MAX_WORDS as u64, "words per block")?;
+        let buckets = fields.next(1..=64 * MAX_WORDS as u64, "buckets per block")?;
+        let blocks = fields.next(1..=MAX_BLOCKS, "blocks")?;
         fields.finish()?;
         let ticks = (ticks > 0).then_some(ticks);
-        let shape = SlidingShape::new(keys, ticks, generations, slots, width, bins)?;
+        let shape = SlidingShape::new(keys, ticks, generations, width, words, buckets, blocks)?;
         let state = from.words(STATE, shape.state_words())?;
-        let sum = state[COUNTS..].iter().try_fold(0u64, |sum, count| sum.checked_add(*count));
-        if sum != Some(len) {
-            return Err(from
-                .corrupt("the keys of the generations do not add up to the header's count")
-                .into());
-        }
-        if state[CURSOR] >= bins || ticks.is_none() && state[PUSHED] > shape.length() {
+        if state[CURSOR] >= blocks || ticks.is_none() && state[PUSHED] > shape.length() {
             return Err(from.corrupt("the state of the window is invalid").into());
         }
-        let bins = from.words(BINS, shape.words())?;
-        Ok(Self::from_parts(shape, len, state, bins))
+        let blocks = from.words(BLOCKS, shape.block_words())?;
+        let filter = Self::from_parts(shape, len, state, blocks);
+        let counts = (0..filter.clock.period()).map(|tick| filter.count(tick));
+        if counts.sum::<u64>() != len {
+            let what = "the keys of the ticks do not add up to the header's count";
+            return Err(from.corrupt(what).into());
+        }
+        Ok(filter)
     }
 
     fn validate(&self) -> Result<(), Error> {
         let corrupt = |what| Err(tamis_format::Error::corrupt(what).into());
-        let mut counts = vec![0; self.layout.stamps as usize];
-        for bin in self.bins.as_chunks().0 {
-            if !self.layout.is_sound(bin) {
-                return corrupt("a bin is invalid");
+        let mut counts = vec![0u64; self.clock.period() as usize];
+        let nominal = self.layout.buckets as i64;
+        let mut shift = self.head(0).map_or(0, |head| head.shift);
+        let first = shift;
+        for block in self.blocks.chunks_exact(self.layout.words) {
+            let Some(head) = self.layout.check(block) else { return corrupt("a block is invalid") };
+            if head.shift != shift {
+                return corrupt("a block does not begin where the one before it ends");
             }
-            let ages = self.ages(bin);
-            self.layout.for_each_slot(bin, |_, _, stamp| {
-                counts[stamp as usize] += u64::from(!ages.is_expired(stamp));
+            shift += head.buckets as i64 - nominal;
+            let lag = self.lag(head);
+            self.layout.for_each_slot(block, head, |bucket, _, stamp| {
+                let class = self.class((head.shift + bucket as i64).rem_euclid(nominal) as usize);
+                let ages = self.clock.ages(class, lag);
+                if !ages.is_expired(stamp) {
+                    counts[self.clock.expiry(class, ages.age(stamp)) as usize] += 1;
+                }
             });
         }
-        let timed = self.shape.ticks.is_some();
-        match timed && self.state[PUSHED] > 0 || !timed && self.state[CLOCK] > 0 {
-            true => corrupt("the state of the window is invalid"),
-            false if self.state[COUNTS..] != counts => {
-                corrupt("the number of keys of a generation differs from the bins")
-            }
-            false => Ok(()),
+        if shift != first {
+            return corrupt("the last block does not end where the first one begins");
         }
+        let timed = self.shape.ticks.is_some();
+        let padding = (self.clock.period() * u64::from(self.count_width)) % 64;
+        let last = self.state[self.state.len() - 1];
+        if timed && self.state[PUSHED] > 0
+            || !timed && self.state[CLOCK] > 0
+            || padding > 0 && last >> padding != 0
+        {
+            return corrupt("the state of the window is invalid");
+        }
+        if (0..).zip(&counts).any(|(tick, count)| self.count(tick) != *count) {
+            return corrupt("the number of keys that expire at a tick differs from the blocks");
+        }
+        Ok(())
     }
 }
 
