@@ -21,7 +21,6 @@
 //! | --- | --- |
 //! | bits per key of the window | 12.95 at 1 %, 16.65 at 0.1 %, 27.9 at 10^-6, from 10^6 keys on |
 //! | cache lines | 3 or 4 |
-//! | instructions | 0.5 to 0.75 times those of the layout of version 0.1.0 for a lookup, 2 times for a push into a full window |
 //! | a push | reads and writes 2 blocks, 8 of 100 more, none more than some thousand |
 //! | slack | n/8: every key has expired after n + n/8 keys; `generations` sets another part |
 //!
