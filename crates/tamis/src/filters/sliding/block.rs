@@ -438,7 +438,7 @@ impl Layout {
         );
         let mut sound = copied.words[1..block.len()] == block[1..];
         self.for_each_slot(block, head, |_, value, _| {
-            sound &= value < self.remainders * self.stamps
+            sound &= value < self.remainders * self.stamps;
         });
         sound.then_some(head)
     }
