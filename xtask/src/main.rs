@@ -28,8 +28,8 @@ cargo xtask TASK
   fuzz [SECONDS] every fuzz target, so long each (60)
   mutants [WORD]… plants known faults, or those that a word occurs in, and checks that the tests notice them
   peers [FLAGS]  our filters beside other crates', in one process; flags as `tamis bench`
-  peers --readme measures all pairs of the table in docs/performance.md and writes it: half an hour
-  peers --counts prints their instructions and mispredicted branches per key: 10 minutes
+  peers --readme measures all pairs of the table in docs/performance.md and writes it: 5 minutes
+  peers --counts prints their instructions and mispredicted branches per key: 2 minutes
   speed [--write]
                  counts the instructions of each operation under callgrind and compares them with
                  docs/instructions.csv, within 3 %; --write makes that table
