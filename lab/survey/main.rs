@@ -1,8 +1,8 @@
 //! Measures what "Approximate Membership of Sets: A Survey" (Szabo-Wexler) states.
 //!
 //! `cargo run --release -p tamis-lab --bin survey` runs everything. `-- choices` compares only
-//! choices of filters, `-- memory` only the memory of all kinds, `-- growth` only filters that grow, and `-- growth 100000000` lets them grow
-//! to 10^8 keys.
+//! choices of filters, `-- memory` only the memory of all kinds, `-- window` only the sliding window,
+//! `-- growth` only filters that grow, and `-- growth 100000000` lets them grow to 10^8 keys.
 
 mod choice;
 mod growth;
@@ -25,6 +25,7 @@ fn main() -> Result<()> {
     match &arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["choices"] => choice::choices(),
         ["memory"] => recommendation(),
+        ["window"] => window::run(),
         ["growth"] => growth::growth(GROWN),
         ["growth", most] => growth::growth(most.parse()?),
         _ => {
