@@ -759,6 +759,10 @@ impl Persist for Sliding {
     fn read(from: &mut Reader) -> Result<Self, Error> {
         let len = from.header().keys;
         let mut fields = from.shape()?;
+        // Layout 1 has two fields less.
+        if fields.remaining() == 6 {
+            return Err(from.corrupt("files of layout 1 must be built again").into());
+        }
         fields.next(LAYOUT..=LAYOUT, "layout")?;
         let keys = fields.next(0..=MAX_KEYS, "keys per window")?;
         let ticks = fields.next(0..=MAX_TICKS, "ticks per window")?;
