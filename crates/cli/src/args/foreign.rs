@@ -56,8 +56,8 @@ pub(crate) struct Import {
 #[command(after_help = join(FORMATS, "
 
 `--to bloom` writes a .tamis file: the plain Bloom filter of a counting_bloom, spectral_bloom or
-removable_spectral_bloom, which has the same answers in less memory (a fifth of a counting_bloom), to
-send to peers that only look keys up.
+removable_spectral_bloom, which has the same answers in less memory (a fifth of a counting_bloom),
+to send to peers that only look keys up.
 
 Examples:
   tamis export cache.tamis --to bloom -o peers.tamis
