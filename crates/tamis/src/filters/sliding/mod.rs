@@ -98,6 +98,9 @@ const LAYOUT: u64 = 2;
 /// With more generations, stamps would take more bits than the smaller slack saves.
 const MAX_GENERATIONS: u64 = 64;
 const MAX_TICKS: u64 = 1 << 53;
+/// The most ticks that a file may have counted. No filter lives long enough to count as many more and
+/// wrap around, which would give its stamps another meaning.
+const MAX_TICK: u64 = 1 << 62;
 const MAX_BLOCKS: u64 = 1 << 40;
 
 /// Words of the state before the number of keys that expire at each tick: the ticks since the
@@ -506,7 +509,7 @@ impl Sliding {
     #[inline(never)]
     fn tick(&mut self) {
         self.clock.tick();
-        let ticks = self.ticks().wrapping_add(1);
+        let ticks = self.ticks() + 1;
         self.state.to_mut()[TICK] = ticks;
         let expired = self.clock.phase();
         let count = self.count(expired);
@@ -775,7 +778,10 @@ impl Persist for Sliding {
         let ticks = (ticks > 0).then_some(ticks);
         let shape = SlidingShape::new(keys, ticks, generations, width, words, buckets, blocks)?;
         let state = from.words(STATE, shape.state_words())?;
-        if state[CURSOR] >= blocks || ticks.is_none() && state[PUSHED] > shape.length() {
+        if state[TICK] > MAX_TICK
+            || state[CURSOR] >= blocks
+            || ticks.is_none() && state[PUSHED] > shape.length()
+        {
             return Err(from.corrupt("the state of the window is invalid").into());
         }
         let blocks = from.words(BLOCKS, shape.block_words())?;
