@@ -98,13 +98,10 @@ const LAYOUT: u64 = 2;
 /// With more generations, stamps would take more bits than the smaller slack saves.
 const MAX_GENERATIONS: u64 = 64;
 const MAX_TICKS: u64 = 1 << 53;
-/// The most ticks that a file may have counted. No filter lives long enough to count as many more and
-/// wrap around, which would give its stamps another meaning.
-const MAX_TICK: u64 = 1 << 62;
 const MAX_BLOCKS: u64 = 1 << 40;
 
 /// Words of the state before the number of keys that expire at each tick: the ticks since the
-/// filter is empty, the keys pushed in this generation of class 0, the ticks of the clock, and the
+/// filter is empty (modulo [`SlidingShape::all_ticks`]), the keys pushed in this generation of class 0, the ticks of the clock, and the
 /// next block to evict from.
 const TICK: usize = 0;
 const PUSHED: usize = 1;
@@ -198,6 +195,12 @@ impl SlidingShape {
     /// keys that expire is kept for each tick.
     fn log(&self) -> u32 {
         if self.keys < 1 << 16 { 3 } else { 4 }
+    }
+
+    /// Returns the number at which the count of ticks begins again at 0. It is a multiple of the period
+    /// and of the epochs, so that stamps and epochs keep their meaning.
+    fn all_ticks(&self) -> u64 {
+        self.stamps() << (self.log() + EPOCH)
     }
 
     /// Returns the expected number of keys that are remembered, when it is the largest, and a number
@@ -509,7 +512,7 @@ impl Sliding {
     #[inline(never)]
     fn tick(&mut self) {
         self.clock.tick();
-        let ticks = self.ticks() + 1;
+        let ticks = (self.ticks() + 1) % self.shape.all_ticks();
         self.state.to_mut()[TICK] = ticks;
         let expired = self.clock.phase();
         let count = self.count(expired);
@@ -778,7 +781,7 @@ impl Persist for Sliding {
         let ticks = (ticks > 0).then_some(ticks);
         let shape = SlidingShape::new(keys, ticks, generations, width, words, buckets, blocks)?;
         let state = from.words(STATE, shape.state_words())?;
-        if state[TICK] > MAX_TICK
+        if state[TICK] >= shape.all_ticks()
             || state[CURSOR] >= blocks
             || ticks.is_none() && state[PUSHED] > shape.length()
         {

@@ -196,3 +196,26 @@ fn every_interface_reports_a_full_window() {
     assert!(matches!(any.push(&first_refused), Err(Error::Full { inserted: 0 })));
     assert!(matches!(shared.push(&first_refused), Err(Error::Full { inserted: 0 })));
 }
+
+/// The count of ticks begins again at 0 when phase and epoch do. A file with a larger count is refused.
+#[test]
+fn ticks_wrap_around() {
+    let shape = SlidingShape::fit(100, 1e-9).unwrap();
+    let all = shape.all_ticks();
+    let hasher = crate::KeyHasher::new(crate::HashId::Fast, [1, 2]);
+    let filter_at = |tick| {
+        let mut filter = Sliding::new(shape.clone()).unwrap();
+        filter.state.to_mut()[TICK] = tick;
+        let bytes = Keyed::new(hasher, filter).to_bytes().unwrap();
+        Keyed::<Sliding>::from_bytes(&bytes)
+    };
+    assert!(filter_at(all).is_err() && filter_at(u64::MAX).is_err());
+    let mut filter = filter_at(all - 40).unwrap();
+    for number in 0..1000u64 {
+        assert!(!filter.push(&number).unwrap());
+        let window = number.saturating_sub(99)..=number;
+        assert!(window.into_iter().all(|key| filter.contains(&key)), "{number}");
+        assert_eq!(Keyed::<Sliding>::from_bytes(&filter.to_bytes().unwrap()).unwrap(), filter);
+    }
+    assert!(filter.filter().ticks() < 1000);
+}
