@@ -23,7 +23,9 @@ cargo xtask TASK
 
   test [PART]    everything that must hold before a change lands; one closing line. Parts run alone:
                  style, docs, no-std, rust, examples, speed, python, spark, redis, web
-  soak [FACTOR]  the same checks with new seeds and so many times the work (10): hours
+  soak [FACTOR [WORD]…]
+                 the same checks with new seeds and so many times the work (10): hours; with words only the
+                 tests whose names contain one, such as `broom`; `servers` is the load on Redis and Valkey
   redis asan     tests damaged payloads on a Redis module with the address sanitizer
   fuzz [SECONDS] every fuzz target, so long each (60)
   mutants [WORD]… plants known faults, or those that a word occurs in, and checks that the tests notice them
@@ -63,7 +65,10 @@ fn main() -> Result<()> {
     std::env::set_current_dir(root())?;
     match chore {
         "test" => test(rest),
-        "soak" => soak(rest.first().map_or("10", String::as_str)),
+        "soak" => match rest {
+            [] => soak("10", &[]),
+            [factor, words @ ..] => soak(factor, words),
+        },
         "redis" => match rest {
             [what] if what == "asan" => redis::asan(),
             _ => bail!("only `cargo xtask redis asan` exists"),
@@ -206,14 +211,24 @@ fn examples() -> Result<()> {
     Ok(())
 }
 
-fn soak(factor: &str) -> Result<()> {
+/// Runs the tests that `TAMIS_SOAK` lengthens: those whose names contain one of `words`, or all. The word
+/// `servers` stands for the load on Redis and Valkey.
+fn soak(factor: &str, words: &[String]) -> Result<()> {
     ensure!(factor.parse::<u64>().is_ok_and(|factor| factor > 0), "the factor is a number");
-    let mut command = Command::new("cargo");
-    command.args(["test", "--locked", "--package", "tamis-conformance", "--package", "tamis-fuzz"]);
-    command.args(["--package", "tamis-dictionary"]);
-    tests(command.args(["--no-fail-fast", "--", "--nocapture"]).env("TAMIS_SOAK", factor))?
-        .close()?;
-    redis::soak()
+    let (load, names): (Vec<_>, Vec<_>) = words.iter().partition(|word| *word == "servers");
+    if words.is_empty() || !names.is_empty() {
+        servers();
+        let mut command = Command::new("cargo");
+        command.args(["test", "--locked", "--no-fail-fast"]).env("TAMIS_SOAK", factor);
+        for package in ["tamis-conformance", "tamis-fuzz", "tamis-dictionary", "tamis-cli"] {
+            command.args(["--package", package]);
+        }
+        tests(command.args(["--", "--nocapture"]).args(names))?.close()?;
+    }
+    if words.is_empty() || !load.is_empty() {
+        redis::soak()?;
+    }
+    Ok(())
 }
 
 fn fuzz(seconds: u64) -> Result<()> {
