@@ -38,6 +38,8 @@ pub(super) const WHOLE: u32 = 12;
 pub(super) const NEAR: u32 = 8;
 /// The widest remainder. The other bits of a key's 64 are left for extensions.
 pub(super) const MAX_REMAINDER: u32 = 40;
+/// The most slots of a bin, which has two lines then.
+pub(super) const MAX_SLOTS: u32 = 128;
 /// Bits of a tail that are uniformly random: the bucket uses up to 7.
 pub(super) const TAIL: u32 = 57;
 const SALT: u64 = 63;

@@ -73,13 +73,15 @@ mod table;
 mod tests;
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::array;
 use core::ops::RangeInclusive;
 
-use tamis_bits::LINE_WORDS;
 use tamis_bits::select::{Bits, Task, run};
+use tamis_bits::{LINE_WORDS, LazyLock};
 use tamis_format::{Reader, Writer};
 
-use self::bin::{Layout, MAX_REMAINDER, WHOLE};
+use self::bin::{Layout, MAX_REMAINDER, MAX_SLOTS, WHOLE};
 use self::resize::Migration;
 use self::table::Table;
 use super::common::{binomial_mean, build_by_inserting};
@@ -149,9 +151,14 @@ impl BroomShape {
         let mut best = None::<(u64, Self)>;
         Candidate::for_each(lines, keys, fpr, |Candidate { layout, load, excess }| {
             let bins = (keys as f64 / load).ceil().max(1.0) as u64;
+            let smallest = best.as_ref().map_or(u64::MAX, |(bytes, _)| *bytes);
+            // The bins alone may be too large.
+            if bins.saturating_mul(layout.words() as u64 * 8) >= smallest {
+                return;
+            }
             if let Ok(shape) = Self::sized(layout, bins, excess, keys) {
                 let bytes = shape.bytes();
-                if best.as_ref().is_none_or(|(smallest, _)| bytes < *smallest) {
+                if bytes < smallest {
                     best = Some((bytes, shape));
                 }
             }
@@ -240,18 +247,14 @@ struct Candidate {
 impl Candidate {
     /// Calls `visit` for each candidate that reaches the rate `fpr` with `keys` keys.
     fn for_each(lines: u32, keys: u64, fpr: f64, mut visit: impl FnMut(Self)) {
-        const LOADS: u32 = 48;
-        const MANY: u64 = 1 << 40;
         let about = (-fpr.log2()).ceil() as u32;
         let widest = if about <= WHOLE { WHOLE } else { MAX_REMAINDER };
         for r in about.saturating_sub(1).max(1)..=(about + 2).min(widest) {
             for s in min_buckets(lines)..=Layout::max_slots(lines, min_buckets(lines), r) {
                 let Some(layout) = Self::layout(lines, keys, fpr, s, r) else { break };
                 for step in 0..=LOADS {
-                    let load = f64::from(s) * (0.76 + 0.24 * f64::from(step) / f64::from(LOADS));
-                    let left = |n: u64| n.saturating_sub(s.into()) as f64;
-                    let excess = binomial_mean(MANY, (load * MANY as f64) as u64, left);
-                    visit(Self { layout, load, excess });
+                    let excess = EXCESS[s as usize][step as usize];
+                    visit(Self { layout, load: load(s, step), excess });
                 }
             }
         }
@@ -266,6 +269,25 @@ impl Candidate {
         fits.then_some(Layout { lines, b, s, r })
     }
 }
+
+/// Number of loads of a bin between which the candidates choose, less 1.
+const LOADS: u32 = 48;
+
+/// Returns the mean number of keys of a bin of `s` slots at a load.
+fn load(s: u32, step: u32) -> f64 {
+    f64::from(s) * (0.76 + 0.24 * f64::from(step) / f64::from(LOADS))
+}
+
+/// The mean number of keys of a bin that do not fit, by slots and load. A plan has thousands of candidates, and each
+/// mean is a sum over a distribution, so they are computed once.
+static EXCESS: LazyLock<Vec<[f64; LOADS as usize + 1]>> = LazyLock::new(|| {
+    const MANY: u64 = 1 << 40;
+    let excess = |s: u32, step| {
+        let left = |n: u64| n.saturating_sub(s.into()) as f64;
+        binomial_mean(MANY, (load(s, step) * MANY as f64) as u64, left)
+    };
+    (0..=MAX_SLOTS).map(|s| array::from_fn(|step| excess(s, step as u32))).collect()
+});
 
 /// The highest rate. A bin has at most 64 slots, which leaves enough bits for this rate.
 const MAX_FPR: f64 = 0.035;
