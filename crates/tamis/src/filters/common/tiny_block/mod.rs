@@ -207,12 +207,13 @@ impl<L: Layout<W, STOP>, const W: usize, const STOP: bool> Code<L, W, STOP> {
                 block[self.0.chains() / 64] |= 1 << (self.0.chains() % 64);
             }
             *block = self.grow(bits, block, all, place, last, remainder);
+        } else if STOP {
+            return Insertion::NoRoom;
         } else {
-            let fills = !STOP && last && self.0.most_slots() == self.0.array();
-            let Some(new) = fills.then(|| self.displace(block, all, place)).flatten() else {
-                return Insertion::NoRoom;
+            *block = match last && self.0.most_slots() == self.0.array() {
+                true => self.displace(block, all, place),
+                false => self.saturated(),
             };
-            *block = new;
             block[chain / 64] |= 1 << (chain % 64);
             return Insertion::Present;
         }
@@ -222,18 +223,40 @@ impl<L: Layout<W, STOP>, const W: usize, const STOP: bool> Code<L, W, STOP> {
 
     /// Returns a full block with a chain more, whose slot is one that another chain can spare. A
     /// block has as many slots as its array has bits only if every record has lost all its bits.
-    /// Then a chain matches every key with one slot as well as with several. Returns `None` for an
-    /// invalid block, in which no chain has several.
+    /// Then a chain matches every key with one slot as well as with several. There are fewer chains
+    /// than slots, so one has several.
     #[inline(always)]
-    fn displace(self, block: &[u64; W], all: usize, place: usize) -> Option<[u64; W]> {
-        let spare = (0..all).find(|slot| field(block, self.0.chains() + slot, 1) == 0)?;
+    fn displace(self, block: &[u64; W], all: usize, place: usize) -> [u64; W] {
+        let is_spare = |slot: &usize| field(block, self.0.chains() + slot, 1) == 0;
+        let spare = (0..all).find(is_spare).unwrap_or(0);
         let new = Piece::New { last: true, record: 0 };
         let pieces = if spare < place {
             [Piece::Old(0..spare), Piece::Old(spare + 1..place), new, Piece::Old(place..all)]
         } else {
             [Piece::Old(0..place), new, Piece::Old(place..spare), Piece::Old(spare + 1..all)]
         };
-        Some(self.rewrite(block, all, pieces))
+        self.rewrite(block, all, pieces)
+    }
+
+    /// Returns a block with the most slots that contains every key: each chain has a record 0 and a
+    /// record 1 of one bit, or a record without bits.
+    ///
+    /// A block reaches the most slots by insertions only when it contains every key: see
+    /// [`Layout::most_slots`]. A valid block of a hostile file may have as many and still reject a key.
+    #[cold]
+    fn saturated(self) -> [u64; W] {
+        let (chains, slots) = (self.0.chains(), self.0.most_slots());
+        let spread = self.0.spread(slots);
+        let mut writer = BitWriter { words: [0; W], index: 0, pending: 0, pending_bits: 0 };
+        (0..chains).for_each(|_| writer.write(1, 1));
+        for slot in 0..slots {
+            let is_last = if slot < 2 * (chains - 1) { slot % 2 == 1 } else { slot + 1 == slots };
+            writer.write(is_last.into(), 1);
+        }
+        // The longer slots, which come first, have one bit.
+        (0..spread.longer).for_each(|slot| writer.write(slot as u64 % 2, 1));
+        writer.write(0, 0);
+        writer.words
     }
 
     /// Returns the block with one slot more. All its slots must be in use.

@@ -244,3 +244,37 @@ fn a_full_block_takes_every_chain() {
     assert!(words[..7].iter().all(|word| *word == 0) && words[7] << 32 == 0);
     assert_eq!(words[11] >> 16, 0);
 }
+
+/// A block with the most slots that rejects a key, as only a hostile file has one: an insertion makes it
+/// contain every key, and the number of slots stays.
+fn takes_a_rejected_key<const W: usize>(layout: impl Layout<W, false>) {
+    let (chains, slots) = (layout.chains(), layout.most_slots());
+    assert!(slots < layout.array());
+    // Chain 0 has the slots of one bit, all of them 0; the last chain has the others.
+    let longer = layout.spread(slots).longer;
+    let mut block = [0; W];
+    for bit in [0, chains - 1, chains + longer - 1, chains + slots - 1] {
+        block[bit / 64] |= 1 << (bit % 64);
+    }
+    let mut do_it = |key, op| run_both(layout, &mut block, key, op);
+    let rejected = (0, 1);
+    assert_eq!(do_it(rejected, Op::Sound), 1);
+    assert_eq!(do_it(rejected, Op::Contains), 0);
+    assert_eq!(do_it(rejected, Op::Insert), 0);
+    assert_eq!((do_it(rejected, Op::Sound), do_it(rejected, Op::Slots)), (1, slots));
+    for chain in 0..chains {
+        for remainder in 0..4 {
+            assert_eq!(do_it((chain, remainder), Op::Contains), 1, "{chain} {remainder}");
+        }
+    }
+}
+
+#[test]
+fn the_fullest_blocks_take_a_rejected_key() {
+    takes_a_rejected_key(Fixed::<4, false>);
+    takes_a_rejected_key(Fixed::<8, false>);
+    takes_a_rejected_key(Fixed::<16, false>);
+    for (bits, chains) in [(128, 16), (131, 3), (577, 64), (2048, 32)] {
+        takes_a_rejected_key(Free::<false> { bits, chains });
+    }
+}
