@@ -12,6 +12,7 @@
 //! | [`range`] | reduction of a hash to a range, and a mixing function |
 //! | [`select`] | rank and select within a word |
 //! | [`set`] | words as sets of bits: union, intersection, counting |
+//! | [`shift`] | moves of all bits of a range of words |
 //! | [`gf2`] | linear systems over GF(2) |
 //! | [`unaligned`] | unaligned reads from words |
 //! | [`peel`] | random hypergraphs and their peeling, for static filters |
@@ -53,6 +54,7 @@ mod prefetch;
 pub mod range;
 pub mod select;
 pub mod set;
+pub mod shift;
 pub mod simd;
 pub mod unaligned;
 mod words;

@@ -1,5 +1,6 @@
 //! Operations on arrays of words as sets of bits.
 
+use crate::prefetch;
 use crate::range::scale;
 
 /// Returns the number of bits that are set.
@@ -100,6 +101,12 @@ impl<'a> ScaledBitsMut<'a> {
         // SAFETY: `index` is less than `len`, and `new` has checked that there are so many bits.
         let word = unsafe { self.words.get_unchecked_mut((index / 64) as usize) };
         *word |= 1 << (index % 64);
+    }
+
+    /// Prefetches the bit that `hash` selects.
+    #[inline(always)]
+    pub fn prefetch(&self, hash: u64) {
+        prefetch(self.words, (scale(hash, self.len) / 64) as usize);
     }
 }
 

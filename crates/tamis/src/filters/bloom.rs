@@ -255,19 +255,58 @@ fn set_all(bits: &mut ScaledBitsMut<'_>, probes: u32, key: KeyHash) {
     (0..probes).for_each(|_| bits.set(places.next_hash()));
 }
 
-/// Sets the bits of keys without a prefetch. The usual numbers of bits are constants, which saves a fifth
-/// of the instructions.
+/// Up to this many words, 2 MB, bits are set without a prefetch: at 10^6 keys that takes a sixth less time. At 12 MB
+/// both are equally fast, at 36 MB a prefetch halves the time.
+const DIRECT_WORDS: usize = 1 << 18;
+
+/// Calls a function with the number of bits of a key as a constant, which saves a fifth of the instructions;
+/// 0 stands for unusual numbers.
+macro_rules! with_probes {
+    ($probes:expr, $function:ident($($argument:expr),*)) => {
+        with_probes!(@each $probes, $function($($argument),*) 4 5 6 7 8 9 10)
+    };
+    (@each $probes:expr, $function:ident $arguments:tt $($constant:literal)*) => {
+        match $probes {
+            $( $constant => with_probes!(@call $function $constant $arguments), )*
+            _ => with_probes!(@call $function 0 $arguments),
+        }
+    };
+    (@call $function:ident $constant:literal ($($argument:expr),*)) => {
+        $function::<$constant>($($argument),*)
+    };
+}
+
+/// Sets the bits of keys without a prefetch.
 fn insert_near(words: &mut [u64], bits: u64, probes: u32, keys: &[KeyHash]) {
+    with_probes!(probes, set_bits(words, bits, probes, keys));
+}
+
+fn set_bits<const K: u32>(words: &mut [u64], bits: u64, probes: u32, keys: &[KeyHash]) {
     let mut bits = ScaledBitsMut::new(words, bits);
-    macro_rules! insert_all {
-        ($($constant:literal)*) => {
-            match probes {
-                $( $constant => keys.iter().for_each(|key| set_all(&mut bits, $constant, *key)), )*
-                probes => keys.iter().for_each(|key| set_all(&mut bits, probes, *key)),
+    let probes = if K == 0 { probes } else { K };
+    keys.iter().for_each(|key| set_all(&mut bits, probes, *key));
+}
+
+/// Sets the bits of keys, and prefetches the lines of several keys before it sets their bits.
+fn insert_far(words: &mut [u64], bits: u64, probes: u32, keys: &[KeyHash]) {
+    with_probes!(probes, prefetch_and_set(words, bits, probes, keys));
+}
+
+fn prefetch_and_set<const K: u32>(words: &mut [u64], bits: u64, probes: u32, keys: &[KeyHash]) {
+    let mut scaled = ScaledBitsMut::new(words, bits);
+    let probes = if K == 0 { probes } else { K } as usize;
+    let mut hashes = [0; 2 * MAX_PROBES as usize];
+    for keys in keys.chunks(hashes.len() / probes) {
+        let hashes = &mut hashes[..keys.len() * probes];
+        for (key, hashes) in keys.iter().zip(hashes.chunks_exact_mut(probes)) {
+            let mut places = key.probes(0);
+            for hash in hashes {
+                *hash = places.next_hash();
+                scaled.prefetch(*hash);
             }
-        };
+        }
+        hashes.iter().for_each(|hash| scaled.set(*hash));
     }
-    insert_all!(4 5 6 7 8 9 10);
 }
 
 /// Returns whether all bits of a key are set. Tests the first alone and the others in pairs.
@@ -377,24 +416,12 @@ impl Insert for Bloom {
 
     fn insert_batch(&mut self, keys: &[KeyHash]) -> Result<(), Full> {
         let counted = self.bits.count_insertions(keys.len());
-        let (bits, probes) = (self.shape.bits, self.shape.probes as usize);
-        let near = self.fits_cache();
+        let BloomShape { bits, probes, .. } = self.shape;
         let words = self.bits.words_mut();
-        if near {
-            insert_near(words, bits, probes as u32, &keys[..counted]);
-            return insert_at_limit(self, &keys[counted..]).map_err(|full| full.after(counted));
-        }
-        // Prefetches the lines of several keys before it sets their bits.
-        let mut places = [0; 2 * MAX_PROBES as usize];
-        for keys in keys[..counted].chunks(places.len() / probes) {
-            let places = &mut places[..keys.len() * probes];
-            for (key, places) in keys.iter().zip(places.chunks_exact_mut(probes)) {
-                for (slot, bit) in places.iter_mut().zip(key.probes(bits)) {
-                    prefetch(words, (bit / 64) as usize);
-                    *slot = bit;
-                }
-            }
-            places.iter().for_each(|bit| set::set(words, *bit));
+        if words.len() <= DIRECT_WORDS {
+            insert_near(words, bits, probes, &keys[..counted]);
+        } else {
+            insert_far(words, bits, probes, &keys[..counted]);
         }
         insert_at_limit(self, &keys[counted..]).map_err(|full| full.after(counted))
     }

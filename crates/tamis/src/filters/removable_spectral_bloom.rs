@@ -240,9 +240,9 @@ impl RemovableSpectralBloom {
     /// key is then counted by its lowest counter.
     fn set_exact(&mut self, slot: u64, digest: u64, count: u64) {
         let Some(counts) = &mut self.counts else { return };
-        let kept = counts.set(&self.shape.array, slot, count).is_ok();
+        let kept = counts.change(&self.shape.array, slot, |_| count).is_ok();
         if !kept {
-            let _ = counts.set(&self.shape.array, slot, 0);
+            let _ = counts.change(&self.shape.array, slot, |_| 0);
         }
         self.digests.to_mut()[slot as usize] = if kept { digest } else { 0 };
     }
@@ -267,11 +267,10 @@ impl RemovableSpectralBloom {
     fn lower(&mut self, key: KeyHash, probes: usize) {
         let array = &self.shape.array;
         for place in array.places(key).take(probes) {
-            let count = self.counters.get(array, place);
-            if count < array.largest() && count > 0 {
-                // Lowering a counter takes no memory.
-                let _ = self.counters.set(array, place, count - 1);
-            }
+            let next =
+                |count: u64| if count < array.largest() { count.saturating_sub(1) } else { count };
+            // Lowering a counter takes no memory.
+            let _ = self.counters.change(array, place, next);
         }
     }
 
@@ -327,8 +326,8 @@ impl Insert for RemovableSpectralBloom {
         }
         let largest = array.largest();
         for (raised, place) in array.places(key).enumerate() {
-            let count = self.counters.get(array, place).saturating_add(1).min(largest);
-            if let Err(full) = self.counters.set(array, place, count) {
+            let next = |count: u64| count.saturating_add(1).min(largest);
+            if let Err(full) = self.counters.change(array, place, next) {
                 self.lower(key, raised);
                 return Err(full);
             }

@@ -235,25 +235,37 @@ impl Counters {
         }
     }
 
-    /// Sets a counter.
+    /// Sets a counter to the count that `next` returns for its count. Returns whether it was another.
     ///
     /// # Errors
     /// [`Full`] if counters of variable length cannot grow. Nothing has changed then.
     #[inline(always)]
-    pub(super) fn set(&mut self, array: &CounterArray, place: u64, to: u64) -> Result<(), Full> {
+    pub(super) fn change(
+        &mut self,
+        array: &CounterArray,
+        place: u64,
+        next: impl Fn(u64) -> u64,
+    ) -> Result<bool, Full> {
         match self {
             Self::Fixed(words) => {
-                array.set(words.to_mut(), place, to);
-                Ok(())
+                let count = array.get(words, place);
+                let to = next(count);
+                if to != count {
+                    array.set(words.to_mut(), place, to);
+                }
+                Ok(to != count)
             }
-            Self::Compact(counters) => counters.set(place, to),
+            Self::Compact(counters) => counters.change(place, next),
         }
     }
 
     /// Returns the lowest of a key's counters.
     #[inline(always)]
     pub(super) fn least(&self, array: &CounterArray, key: KeyHash) -> u64 {
-        array.places(key).map(|place| self.get(array, place)).min().unwrap_or(0)
+        match self {
+            Self::Fixed(words) => array.least(words, key),
+            Self::Compact(counters) => counters.least(array.places(key)),
+        }
     }
 
     /// Returns whether none of a key's counters is zero.
@@ -261,7 +273,7 @@ impl Counters {
     pub(super) fn all_raised(&self, array: &CounterArray, key: KeyHash) -> bool {
         match self {
             Self::Fixed(words) => array.places(key).all(|place| array.get(words, place) > 0),
-            Self::Compact(counters) => array.places(key).all(|place| counters.is_raised(place)),
+            Self::Compact(counters) => counters.all_raised(array.places(key)),
         }
     }
 
@@ -555,19 +567,18 @@ impl Insert for SpectralBloom {
             // Bit `i` is set if the key's probe `i` has raised a counter.
             let mut raised = 0u64;
             for (probe, place) in array.places(key).enumerate() {
-                if self.counters.get(array, place) > least {
-                    continue;
-                }
-                if let Err(full) = self.counters.set(array, place, least + 1) {
-                    // Memory has run out. Lowering counters takes none.
-                    for (probe, place) in array.places(key).enumerate() {
-                        if raised >> probe & 1 == 1 {
-                            let _ = self.counters.set(array, place, least);
+                match self.counters.change(array, place, |count| count.max(least + 1)) {
+                    Ok(changed) => raised |= u64::from(changed) << probe,
+                    Err(full) => {
+                        // Memory has run out. Lowering counters takes none.
+                        for (probe, place) in array.places(key).enumerate() {
+                            if raised >> probe & 1 == 1 {
+                                let _ = self.counters.change(array, place, |_| least);
+                            }
                         }
+                        return Err(full);
                     }
-                    return Err(full);
                 }
-                raised |= 1 << probe;
             }
         }
         self.len += u64::from(least == 0);
@@ -695,7 +706,7 @@ mod tests {
             let (array, largest) = (filter.shape.0.clone(), filter.shape.0.largest());
             // Sets the counters as many insertions would.
             for place in array.places(key) {
-                filter.counters.set(&array, place, largest - 2).unwrap();
+                filter.counters.change(&array, place, |_| largest - 2).unwrap();
             }
             filter.insert(key).unwrap();
             assert_eq!(filter.count(key), filter.count_limit());

@@ -328,6 +328,10 @@ impl Filter for SplitBlockBloom {
         self.bits.len()
     }
 
+    fn fits_cache(&self) -> bool {
+        super::common::near(self.bits.words().len())
+    }
+
     fn contains_prefetching(&self, keys: &[KeyHash], out: &mut [bool]) {
         simd::contains_batch(Isa::best(), self.bits.words(), keys, place(self.shape.blocks), out);
     }

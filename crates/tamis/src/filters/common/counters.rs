@@ -25,8 +25,8 @@
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
-use tamis_bits::select::{Bits, Portable};
-use tamis_bits::{OutOfMemory, Words, packed, prefetch};
+use tamis_bits::select::{self, Bits, Task};
+use tamis_bits::{OutOfMemory, Words, lanes, packed, prefetch};
 
 use super::shift::{shift_down, shift_up};
 use crate::error::Full;
@@ -107,6 +107,75 @@ fn end_width(stride: u64) -> u32 {
     (stride * 64).ilog2() + 1
 }
 
+/// The ends of groups at the start of a block. Several are read and written as one window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Ends {
+    groups: u64,
+    width: u32,
+    /// Ends per window.
+    lanes: u64,
+    /// The lowest bit of each end in a window.
+    ones: u64,
+}
+
+impl Ends {
+    fn new(groups: u64, stride: u64) -> Self {
+        let width = end_width(stride);
+        let lanes = u64::from(57 / width);
+        let ones = (0..lanes).fold(0, |ones, lane| ones | 1 << (lane * u64::from(width)));
+        Self { groups, width, lanes, ones }
+    }
+
+    /// Returns the number of bits of all ends.
+    #[inline(always)]
+    fn bits(&self) -> u64 {
+        self.groups * u64::from(self.width)
+    }
+
+    #[inline(always)]
+    fn get(&self, block: &[u64], group: u64) -> u64 {
+        packed::get(block, self.width, group)
+    }
+
+    /// Returns a mask of the first `ends` ends of a window.
+    #[inline(always)]
+    fn mask(&self, ends: u64) -> u64 {
+        packed::mask((ends.min(self.lanes) * u64::from(self.width)) as u32)
+    }
+
+    /// Returns whether no group from `from` on, which is not the first, ends before its predecessor.
+    ///
+    /// Subtracts the ends of a window from their successors at once. A borrow from an end shows that the end
+    /// below is larger than its successor.
+    #[inline(always)]
+    fn are_sorted(&self, block: &[u64], from: u64) -> bool {
+        let (width, mut group, mut borrows) = (u64::from(self.width), from, 0);
+        while group < self.groups {
+            let mask = self.mask(self.groups - group);
+            let ends = lanes::window(block, (group - 1) * width) & mask;
+            let next = lanes::window(block, group * width) & mask;
+            let rest = next.wrapping_sub(ends);
+            // A borrow from the last end reaches all bits above.
+            borrows |= (next ^ ends ^ rest) & (self.ones | !mask);
+            group += self.lanes;
+        }
+        borrows == 0
+    }
+
+    /// Adds `bits`, which may be negative, to the ends of all groups from `from` on.
+    #[inline(always)]
+    fn add(&self, block: &mut [u64], from: u64, bits: i64) {
+        let each = self.ones.wrapping_mul(bits.cast_unsigned());
+        let (width, mut group) = (u64::from(self.width), from);
+        while group < self.groups {
+            let mask = self.mask(self.groups - group);
+            let sums = lanes::window(block, group * width).wrapping_add(each);
+            lanes::set_window(block, group * width, mask, sums & mask);
+            group += self.lanes;
+        }
+    }
+}
+
 /// A distribution of counts: the mean and the variance of the bits of a counter.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::filters) struct Spread {
@@ -169,6 +238,7 @@ pub(in crate::filters) struct CompactCounters {
     layout: Layout,
     /// Words per block.
     stride: u64,
+    ends: Ends,
     words: Words,
 }
 
@@ -177,6 +247,8 @@ pub(in crate::filters) struct CompactCounters {
 struct Position {
     block: u64,
     group: u64,
+    /// The number of counters after it in its group.
+    after: u32,
     class: u32,
     /// The bit of its zero, and the first bit of its rest.
     zero: u64,
@@ -189,7 +261,12 @@ impl CompactCounters {
         let layout = Layout::new(counters);
         let bytes = layout.blocks.saturating_mul(stride).saturating_mul(8);
         let len = usize::try_from(bytes / 8).map_err(|_| OutOfMemory { bytes })?;
-        let mut empty = Self { layout, stride, words: Words::zeroed(len)? };
+        let mut empty = Self {
+            layout,
+            stride,
+            ends: Ends::new(layout.groups, stride),
+            words: Words::zeroed(len)?,
+        };
         for block in 0..layout.blocks {
             for group in 0..layout.groups {
                 let counters = ((group + 1) * GROUP).min(layout.counters_of(block));
@@ -201,7 +278,8 @@ impl CompactCounters {
 
     /// Returns the counters in the words of a file.
     pub(in crate::filters) fn from_words(counters: u64, stride: u64, words: Words) -> Self {
-        Self { layout: Layout::new(counters), stride, words }
+        let layout = Layout::new(counters);
+        Self { layout, stride, ends: Ends::new(layout.groups, stride), words }
     }
 
     pub(in crate::filters) fn words(&self) -> &Words {
@@ -229,17 +307,17 @@ impl CompactCounters {
     /// Returns the first bit of a block after the ends of its groups.
     #[inline(always)]
     fn first_bit(&self) -> u64 {
-        self.layout.groups * u64::from(end_width(self.stride))
+        self.ends.bits()
     }
 
     /// Returns the number of bits of counters up to the end of a group.
     #[inline(always)]
     fn end(&self, block: &[u64], group: u64) -> u64 {
-        packed::get(block, end_width(self.stride), group)
+        self.ends.get(block, group)
     }
 
     fn set_end(&mut self, block: u64, group: u64, to: u64) {
-        let width = end_width(self.stride);
+        let width = self.ends.width;
         packed::set(self.block_mut(block), width, group, to);
     }
 
@@ -261,10 +339,12 @@ impl CompactCounters {
 
     /// Returns the position of a counter; `None` if the words are invalid.
     #[inline(always)]
-    fn find(&self, place: u64) -> Option<Position> {
+    fn find(&self, bits: impl Bits, place: u64) -> Option<Position> {
         let (number, at) = (place / self.layout.per_block, place % self.layout.per_block);
         let block = self.block(number);
-        let (group, mut before) = (at / GROUP, (at % GROUP) as u32);
+        let (group, before) = (at / GROUP, (at % GROUP) as u32);
+        let counters = self.layout.counters_of(number) - group * GROUP;
+        let after = counters.min(GROUP) as u32 - before - 1;
         let first = self.first_bit();
         let start = if group > 0 { self.end(block, group - 1) } else { 0 };
         let end = self.end(block, group);
@@ -272,102 +352,92 @@ impl CompactCounters {
             return None;
         }
         let (start, end) = (first + start, first + end);
-        // Finds zero number `before - 1`, and counts the ones before it that follow two others.
-        let (mut bit, mut rests, mut last) = (start, 0, 0);
-        if before > 0 {
-            loop {
-                let word = read(block, bit);
-                let thirds = word & (word << 1 | last >> 63) & (word << 2 | last >> 62);
-                let zeros = word.count_zeros();
-                if before <= zeros {
-                    let zero = Portable.select(!word, before - 1);
-                    rests += u64::from((thirds & packed::mask(zero)).count_ones());
-                    bit += u64::from(zero) + 1;
-                    break;
-                }
-                before -= zeros;
-                rests += u64::from(thirds.count_ones());
-                (bit, last) = (bit + 64, word);
-                if bit >= end {
-                    return None;
-                }
-            }
-        }
+        let (bit, rests) = skip(bits, block, start, before)?;
         let class = read(block, bit).trailing_ones();
         let (zero, width) = (bit + u64::from(class), u64::from(class.saturating_sub(2)));
         let rest = end.checked_sub(rests + width)?;
-        (class < 64 && zero < rest).then_some(Position { block: number, group, class, zero, rest })
+        let position = Position { block: number, group, after, class, zero, rest };
+        (class < 64 && zero < rest).then_some(position)
     }
 
-    /// Returns whether the lengths and rests of a group fill it.
-    fn is_sound(&self, block: &[u64], number: u64, group: u64) -> bool {
-        let counters = self.layout.counters_of(number);
-        let mut zeros = ((group + 1) * GROUP).min(counters) - (group * GROUP).min(counters);
-        if zeros == 0 {
-            return false;
-        }
-        let start = if group > 0 { self.end(block, group - 1) } else { 0 };
-        let (mut bit, end) = (self.first_bit() + start, self.first_bit() + self.end(block, group));
-        let (mut rests, mut last) = (0, 0);
-        while bit < end {
-            let word = read(block, bit);
-            let thirds = word & (word << 1 | last >> 63) & (word << 2 | last >> 62);
-            let here = u64::from(word.count_zeros());
-            if zeros <= here {
-                let zero = Portable.select(!word, (zeros - 1) as u32);
-                rests += u64::from((thirds & packed::mask(zero)).count_ones());
-                return bit + u64::from(zero) + 1 + rests == end;
-            }
-            zeros -= here;
-            rests += u64::from(thirds.count_ones());
-            (bit, last) = (bit + 64, word);
-        }
-        false
+    #[inline(always)]
+    fn get_with(&self, bits: impl Bits, place: u64) -> u64 {
+        self.find(bits, place).map_or(0, |position| self.count(&position))
+    }
+
+    #[inline(always)]
+    fn count(&self, at: &Position) -> u64 {
+        let rest = match at.class {
+            0..=2 => 0,
+            class => read(self.block(at.block), at.rest) & packed::mask(class - 2),
+        };
+        decode(at.class, rest)
     }
 
     /// Returns a counter.
-    #[inline(always)]
+    #[inline]
     pub(in crate::filters) fn get(&self, place: u64) -> u64 {
-        let Some(position) = self.find(place) else { return 0 };
-        let rest = match position.class {
-            0..=2 => 0,
-            class => read(self.block(position.block), position.rest) & packed::mask(class - 2),
-        };
-        decode(position.class, rest)
+        self.least([place].into_iter())
     }
 
-    /// Returns whether a counter is not 0.
+    /// Returns the lowest of some counters; `u64::MAX` if there are none.
     #[inline(always)]
-    pub(in crate::filters) fn is_raised(&self, place: u64) -> bool {
-        self.find(place).is_some_and(|position| position.class > 0)
+    pub(in crate::filters) fn least(&self, places: impl Iterator<Item = u64>) -> u64 {
+        select::run(Least { counters: self, places })
     }
 
-    /// Sets a counter to at most [`LARGEST`].
+    /// Returns whether none of some counters is 0.
+    #[inline(always)]
+    pub(in crate::filters) fn all_raised(&self, places: impl Iterator<Item = u64>) -> bool {
+        select::run(AllRaised { counters: self, places })
+    }
+
+    /// Sets a counter to the count that `next` returns for its count, at most [`LARGEST`]. Returns whether it
+    /// was another.
     ///
     /// # Errors
     /// [`Full`] if memory runs out or the words are invalid. Nothing has changed then.
-    pub(in crate::filters) fn set(&mut self, place: u64, count: u64) -> Result<(), Full> {
-        let mut at = self.find(place).ok_or(Full::NONE)?;
-        let (class, width, rest) = encode(count.min(LARGEST));
+    #[inline(always)]
+    pub(in crate::filters) fn change(
+        &mut self,
+        place: u64,
+        next: impl Fn(u64) -> u64,
+    ) -> Result<bool, Full> {
+        select::run(Change { counters: self, place, next })
+    }
+
+    #[inline(always)]
+    fn change_with(
+        &mut self,
+        bits: impl Bits,
+        place: u64,
+        next: impl Fn(u64) -> u64,
+    ) -> Result<bool, Full> {
+        let mut at = self.find(bits, place).ok_or(Full::NONE)?;
+        let count = self.count(&at);
+        let to = next(count).min(LARGEST);
+        if to == count {
+            return Ok(false);
+        }
+        let (class, width, rest) = encode(to);
         let old_width = at.class.saturating_sub(2);
-        let groups = self.layout.groups;
         let block = self.block(at.block);
-        let sound = self.is_sound(block, at.block, at.group)
-            && (at.group + 1..groups)
-                .all(|group| self.end(block, group) >= self.end(block, group - 1));
-        let used = self.end(block, groups - 1);
-        let needs = (used + u64::from(class + width))
-            .checked_sub(u64::from(at.class + old_width))
+        let used = self.end(block, self.layout.groups - 1);
+        // The lengths and rests of the group fill it.
+        let sound = skip(bits, block, at.zero + 1, at.after)
+            .is_some_and(|(bit, rests)| bit + rests == at.rest)
+            && self.ends.are_sorted(block, at.group + 1);
+        let more = i64::from(class + width) - i64::from(at.class + old_width);
+        let needs = used
+            .checked_add_signed(more)
             .filter(|_| sound && used <= self.room())
             .ok_or(Full::NONE)?;
         if needs > self.room() {
             self.grow(needs).map_err(|_| Full::NONE)?;
-            at = self.find(place).ok_or(Full::NONE)?;
+            at = self.find(bits, place).ok_or(Full::NONE)?;
         }
-        let (first, stride) = (self.first_bit(), self.stride);
-        let end_width = end_width(stride);
+        let (ends, mut past) = (self.ends, self.first_bit() + used);
         let words = self.block_mut(at.block);
-        let mut past = first + used;
         // The rests first, since they come after the lengths.
         resize(words, at.rest, &mut past, old_width, width);
         let from = at.zero - u64::from(at.class);
@@ -376,11 +446,8 @@ impl CompactCounters {
         if width > 0 {
             packed::set_at(words, width, at.rest + u64::from(class) - u64::from(at.class), rest);
         }
-        for group in at.group..groups {
-            let end = packed::get(words, end_width, group);
-            packed::set(words, end_width, group, end + past - first - used);
-        }
-        Ok(())
+        ends.add(words, at.group, more);
+        Ok(true)
     }
 
     /// Makes all blocks larger, until one has room for `bits` bits of counters.
@@ -499,6 +566,87 @@ impl CompactCounters {
     }
 }
 
+/// The lowest of some counters.
+struct Least<'a, P> {
+    counters: &'a CompactCounters,
+    places: P,
+}
+
+impl<P: Iterator<Item = u64>> Task for Least<'_, P> {
+    type Output = u64;
+
+    #[inline(always)]
+    fn work(self, bits: impl Bits) -> u64 {
+        // A loop, because an iterator's functions would be compiled without BMI2.
+        let mut least = u64::MAX;
+        for place in self.places {
+            least = least.min(self.counters.get_with(bits, place));
+        }
+        least
+    }
+}
+
+/// Whether none of some counters is 0.
+struct AllRaised<'a, P> {
+    counters: &'a CompactCounters,
+    places: P,
+}
+
+impl<P: Iterator<Item = u64>> Task for AllRaised<'_, P> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn work(self, bits: impl Bits) -> bool {
+        for place in self.places {
+            let Some(Position { class: 1.., .. }) = self.counters.find(bits, place) else {
+                return false;
+            };
+        }
+        true
+    }
+}
+
+/// A change of a counter.
+struct Change<'a, N> {
+    counters: &'a mut CompactCounters,
+    place: u64,
+    next: N,
+}
+
+impl<N: Fn(u64) -> u64> Task for Change<'_, N> {
+    type Output = Result<bool, Full>;
+
+    #[inline(always)]
+    fn work(self, bits: impl Bits) -> Result<bool, Full> {
+        self.counters.change_with(bits, self.place, self.next)
+    }
+}
+
+/// Passes the lengths of `counters` counters, of which the first begins at `bit`. Returns the bit after them and
+/// the number of bits of their rests, which are the ones that follow two others; `None` if they do not end in
+/// the block.
+#[inline(always)]
+fn skip(bits: impl Bits, block: &[u64], bit: u64, counters: u32) -> Option<(u64, u64)> {
+    if counters == 0 {
+        return Some((bit, 0));
+    }
+    let (mut index, mut here) = ((bit / 64) as usize, u64::MAX << (bit % 64));
+    let (mut left, mut rests, mut last) = (counters, 0, 0);
+    loop {
+        let (word, zeros) = (block.get(index)? & here, !block.get(index)? & here);
+        let thirds = word & (word << 1 | last >> 63) & (word << 2 | last >> 62);
+        let count = zeros.count_ones();
+        if left <= count {
+            let zero = bits.select(zeros, left - 1);
+            rests += bits.rank(thirds, zero);
+            return Some((index as u64 * 64 + u64::from(zero) + 1, rests.into()));
+        }
+        left -= count;
+        rests += thirds.count_ones();
+        (index, here, last) = (index + 1, u64::MAX, word);
+    }
+}
+
 /// Returns the 64 bits from `bit` on. Bits past the end are 0.
 #[inline(always)]
 fn read(words: &[u64], bit: u64) -> u64 {
@@ -549,9 +697,12 @@ mod tests {
                 let place =
                     if step % 2 == 0 { random % counters } else { random % counters.min(7) };
                 let count = count(random >> 8);
-                array.set(place, count).unwrap();
+                array.change(place, |_| count).unwrap();
                 model[place as usize] = count;
-                assert_eq!((array.get(place), array.is_raised(place)), (count, count > 0));
+                assert_eq!(
+                    (array.get(place), array.all_raised([place].into_iter())),
+                    (count, count > 0)
+                );
             }
             assert!(array.iter().eq(model.iter().copied()));
             assert!((0..counters).all(|place| array.get(place) == model[place as usize]));
@@ -570,7 +721,9 @@ mod tests {
             |place: u64| mix(place) % 4 + u64::from(place.is_multiple_of(50)) * (mix(place) >> 40);
         let make = |places: &mut dyn Iterator<Item = u64>| {
             let mut array = CompactCounters::new(9000, stride).unwrap();
-            places.for_each(|place| array.set(place, count(place)).unwrap());
+            for place in places {
+                array.change(place, |_| count(place)).unwrap();
+            }
             array
         };
         let up = make(&mut (0..9000));
@@ -597,7 +750,7 @@ mod tests {
         let mut array = CompactCounters::new(counters, stride).unwrap();
         for step in 0..counters {
             let place = mix(step) % counters;
-            array.set(place, array.get(place) + 1).unwrap();
+            array.change(place, |count| count + 1).unwrap();
         }
         assert_eq!(array.stride(), stride, "no block has grown");
         let bits = array.words().len() as f64 * 64.0 / counters as f64;
@@ -610,14 +763,16 @@ mod tests {
         let stride = planned_stride(600, Spread::poisson(2.0));
         for seed in 0..200 {
             let mut array = CompactCounters::new(600, stride).unwrap();
-            (0..600).for_each(|place| array.set(place, mix(place) % 5).unwrap());
+            for place in 0..600 {
+                array.change(place, |_| mix(place) % 5).unwrap();
+            }
             for flip in 0..=seed % 5 {
                 let bit = mix(seed << 8 | flip) % (stride * 64);
                 array.words.to_mut()[(bit / 64) as usize] ^= 1 << (bit % 64);
             }
             for place in 0..600 {
                 let count = array.get(place);
-                if array.set(place, count + 1).is_ok() {
+                if array.change(place, |count| count + 1).is_ok() {
                     assert_eq!(array.get(place), count + 1);
                 }
             }

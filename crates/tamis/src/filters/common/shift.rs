@@ -1,6 +1,6 @@
 //! Moves ranges of bits.
 
-use tamis_bits::packed;
+use tamis_bits::{packed, shift};
 
 /// Moves bits `from..to` up by fewer than 64 and clears the vacated bits. Bits above are
 /// overwritten.
@@ -13,10 +13,8 @@ pub(in crate::filters) fn shift_up(words: &mut [u64], from: u64, to: u64, by: u3
         (packed::mask((from % 64) as u32), !packed::mask(((past - 1) % 64 + 1) as u32));
     let (kept, above) = (words[0] & low, words[last - first] & high);
     words[0] &= !low;
-    for at in (1..words.len()).rev() {
-        words[at] = words[at] << by | words[at - 1] >> (64 - by);
-    }
-    words[0] = words[0] << by | kept;
+    shift::up(words, by);
+    words[0] |= kept;
     words[last - first] = words[last - first] & !high | above;
 }
 
@@ -27,10 +25,7 @@ pub(in crate::filters) fn shift_down(words: &mut [u64], from: u64, to: u64, by: 
     let (low, high) = (packed::mask((from % 64) as u32), !packed::mask(((to - 1) % 64 + 1) as u32));
     let (kept, above) = (words[0] & low, words[last - first] & high);
     words[last - first] &= !high;
-    for at in 0..words.len() {
-        let next = words.get(at + 1).map_or(0, |word| word << (64 - by));
-        words[at] = words[at] >> by | next;
-    }
+    shift::down(words, by);
     words[0] = words[0] & !low | kept;
     words[last - first] |= above;
 }
