@@ -21,6 +21,7 @@
 //! have a separate instance for bins of one line: everything that they call is inlined, so that
 //! only one word of marks is read there.
 
+mod fill;
 mod inspect;
 
 use alloc::vec::Vec;
@@ -619,6 +620,15 @@ impl ViewMut<'_> {
         }
     }
 
+    #[inline(always)]
+    fn set_index(&mut self, index: Marks) {
+        let (from, b) = (u64::from(self.layout.head()), self.layout.b);
+        set_bits(self.line, from, b.min(64), index.low);
+        if index.two {
+            set_bits(self.line, from + 64, b.saturating_sub(64), index.high);
+        }
+    }
+
     /// Sets whether a bucket has slots.
     #[inline(always)]
     fn set_bucket(&mut self, bucket: u32, has: bool) {
@@ -738,41 +748,5 @@ impl ViewMut<'_> {
         }
         (kept..count).for_each(|i| self.set_entry(i, 0, 0));
         self.set_extensions(kept);
-    }
-
-    /// Replaces the contents of the bin by these fingerprints, which must fit and be in the order
-    /// of their buckets. The hash function and the overflow bit stay.
-    pub(super) fn fill(&mut self, fingerprints: &[Fingerprint]) {
-        let Layout { s, r, .. } = self.layout;
-        let (near, far) = (self.layout.near(), self.layout.far());
-        let head = self.line[0] & mask(EXTENSIONS);
-        self.line.fill(0);
-        self.line[0] = head;
-        for slot in 0..s {
-            set_bits(self.far, self.at + u64::from(slot * far), far, 0);
-        }
-        let (mut ends, mut entries) = (0u128, 0);
-        let first = u64::from(self.layout.first_slot());
-        for (slot, fp) in (0..).zip(fingerprints) {
-            self.set_bucket(fp.bucket, true);
-            if fingerprints.get(slot as usize + 1).is_none_or(|next| next.bucket != fp.bucket) {
-                ends |= 1 << slot;
-            }
-            set_bits(self.line, first + u64::from(slot * near), near, fp.tail >> (64 - near));
-            set_bits(
-                self.far,
-                self.at + u64::from(slot * far),
-                far,
-                fp.tail >> (64 - r) & mask(far),
-            );
-            for at in (r..fp.len).step_by(CHUNK as usize) {
-                let more = (fp.len - at).min(CHUNK);
-                let bits = fp.tail << at >> (64 - more);
-                self.set_entry(entries, slot, 1 << more | bits as u32);
-                entries += 1;
-            }
-        }
-        self.set_ends(Marks::of(self.layout.lines == 2, ends));
-        self.set_extensions(entries);
     }
 }

@@ -47,6 +47,9 @@ pub(super) struct Table {
     functions: [u64; 2],
 }
 
+/// The hash function of all bins of a new table: epoch and salt.
+pub(super) const FIRST: (u64, u64) = (0, 0);
+
 /// A member of a bin: its address under a hash function, and the length of its fingerprint.
 pub(super) struct Entry {
     address: Address,
@@ -151,7 +154,7 @@ impl Table {
     }
 
     #[inline(always)]
-    fn view_mut_in(&mut self, layout: Layout, bin: u64) -> ViewMut<'_> {
+    pub(super) fn view_mut_in(&mut self, layout: Layout, bin: u64) -> ViewMut<'_> {
         let at = self.far_at(bin);
         let bins = self.bins.to_mut();
         let line: &mut [u64] = match layout.lines {
@@ -163,14 +166,14 @@ impl Table {
 
     /// Returns the layout, with `lines` as a constant if `PLAIN`.
     #[inline(always)]
-    fn layout<const PLAIN: bool>(&self) -> Layout {
+    pub(super) fn layout<const PLAIN: bool>(&self) -> Layout {
         if PLAIN { Layout { lines: 1, ..self.layout } } else { self.layout }
     }
 
     /// Returns the address of a key in its bin under a hash function. The high half of the product
     /// is the bucket and the low half the tail, so no bit is used twice.
     #[inline(always)]
-    fn address_under(&self, lo: u64, (epoch, salt): (u64, u64)) -> Address {
+    pub(super) fn address_under(&self, lo: u64, (epoch, salt): (u64, u64)) -> Address {
         let start = self.functions[epoch as usize & 1];
         let mixed = mix(lo ^ start.wrapping_add(salt.wrapping_mul(0xd1b5_4a32_d192_ed03)));
         let product = u128::from(mixed) * u128::from(self.layout.b);

@@ -239,6 +239,49 @@ fn random_operations_with_repairs_and_sweeps_and_moves() {
     }
 }
 
+/// A build gives the bytes of inserting its keys one by one, at all rates, with bins of one line and
+/// of two, with copies, at any load, in any runs.
+#[test]
+fn a_build_equals_insertions() {
+    let built = |shape: BroomShape, keys: &[KeyHash], runs: usize| {
+        let source = crate::source::Hashes::new(keys.iter().copied());
+        let filter = match runs {
+            1 => Broom::build(shape.clone(), keys),
+            _ => Broom::build(shape.clone(), source),
+        };
+        let filter = filter.unwrap();
+        let mut inserted = Broom::new(shape).unwrap();
+        keys.iter().for_each(|key| inserted.insert(*key).unwrap());
+        assert!(filter == inserted, "{:?}, {} keys", filter.shape(), keys.len());
+        assert_eq!((filter.len(), filter.stashed()), (inserted.len(), inserted.stashed()));
+        filter.validate().unwrap();
+    };
+    for (lines, exponent) in
+        [1, 2].into_iter().flat_map(|lines| [5, 8, 12, 13, 20, 40].map(|e| (lines, e)))
+    {
+        for keys in [0, 1, 100, 4000, 70_000] {
+            let shape = fit(lines, keys, f64::exp2(-f64::from(exponent)));
+            let members = hashes(keys, 0..keys);
+            built(shape.clone(), &members, 1 + keys as usize % 2);
+            built(shape.clone(), &members[..members.len() / 2], 2);
+            // 100 copies of some keys, which overflow, and keys of a part of the bins only.
+            let copies = |i: u64| members[(i % 100 * (keys / 100)) as usize];
+            let some = |i: u64| KeyHash { hi: members[i as usize].hi / 9, ..members[i as usize] };
+            if keys >= 4000 {
+                let mixed = (0..keys).map(|i| if i % 3 == 0 { copies(i) } else { some(i) });
+                built(shape, &mixed.collect::<Vec<_>>(), 1);
+            }
+        }
+    }
+    // Few slots: most keys overflow, and the stash grows.
+    for (round, which) in LAYOUTS.into_iter().enumerate() {
+        let mut layout = layout(which);
+        layout.s = layout.s.min([1, 5, 20][round % 3]);
+        let shape = BroomShape::new(300, layout, 2, 4, 9000).unwrap();
+        built(shape, &hashes(3, 0..9000), 1);
+    }
+}
+
 /// Repaired false positives stay rejected until their bin is rehashed or a key is inserted.
 #[test]
 fn repaired_false_positives_stay_rejected() {
