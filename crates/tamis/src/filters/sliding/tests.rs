@@ -1,7 +1,7 @@
 //! Tests of the sliding filter that look inside.
 
 use super::*;
-use crate::{AnyFilter, Keyed, Shared};
+use crate::{AnyFilter, Keyed, Settings, Shape, Shared};
 
 fn key(number: u64) -> KeyHash {
     KeyHash { hi: mix(number), lo: mix(number ^ u64::MAX) }
