@@ -6,7 +6,10 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use tamis::{AnyFilter, BuildOptions, Capability, HashId, KeyHasher, Keyed, Limits, Shape, Sizing};
+use tamis::{
+    AnyFilter, BuildOptions, Capability, Error, HashId, KeyHasher, Keyed, Kind, Limits, Settings,
+    Shape, Sizing,
+};
 
 use crate::files::{golden, hostile};
 use crate::keys::Form;
@@ -140,6 +143,44 @@ pub fn hostile_files_take_no_memory<F: Subject>() {
         assert!(peak <= allowed, "{peak} bytes for a file of {}", bytes.len());
     }
     assert!(most > 0, "the allocator does not count");
+}
+
+/// Checks that a build takes no more memory than its limit, from the table alone to plenty, and that its bytes do
+/// not depend on it. A limit that is too low is an error, and one of the next limits that it names suffices.
+pub fn builds_keep_their_memory_limit<F: Subject>() {
+    // xorsat reserves the square of a block, of which it uses less than a half. Other memory is not touched.
+    let slack = if F::KIND == Kind::XorSat { 3 << 20 } else { 16 << 10 };
+    let keys = if F::KIND.is_slow_to_build() { 300 } else { 100_000 };
+    let hasher = KeyHasher::new(HashId::Fast, [45, 46]);
+    let Some(shape) = shape::<F>(keys, 0.01, &Settings::default()) else { return };
+    let members = Form::Integers.hashes(&hasher, 0, keys);
+    let sizing = Sizing::fpr(0.01).capacity(keys);
+    let build = |options: &BuildOptions<'_>| F::KIND.build(&sizing, &mut &members[..], options);
+    let free = build(&BuildOptions::new()).expect("no limit");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let stated = shape.figures().bytes;
+    for limit in [stated / 2, stated, stated + 9 * keys, stated + 30 * keys, stated + (40 << 20)] {
+        let mut limit = limit;
+        for attempt in 0.. {
+            let options = BuildOptions::new().max_memory(limit, folder.path());
+            let mut built = None;
+            let peak = peak(|| built = Some(build(&options)));
+            match built.expect("it was called") {
+                Ok(filter) => {
+                    assert!(limit >= stated, "{limit} bytes suffice for a table of {stated}");
+                    assert!(peak <= limit + slack, "{peak} bytes, limited to {limit}");
+                    assert!(filter == free, "other bytes within {limit} bytes");
+                    break;
+                }
+                Err(Error::MemoryLimit { limit: told, needs }) => {
+                    assert!(needs > told, "{needs} bytes needed within {told}");
+                    assert!(attempt < 3, "{needs} bytes do not suffice");
+                    limit = needs.max(limit + 1);
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
 }
 
 /// Checks that the allocator counts allocated and freed bytes.

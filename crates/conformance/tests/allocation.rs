@@ -102,6 +102,11 @@ macro_rules! memory {
             }
 
             #[test]
+            fn builds_keep_their_memory_limit() {
+                super::allocation::builds_keep_their_memory_limit::<tamis::filters::$type>();
+            }
+
+            #[test]
             fn hostile_files_take_no_memory() {
                 super::allocation::hostile_files_take_no_memory::<tamis::filters::$type>();
             }

@@ -343,7 +343,22 @@ fn build<F: Registered>(
     keys: &mut dyn KeySource,
     options: &BuildOptions<'_>,
 ) -> Result<AnyFilter, Error> {
-    F::build_with(options, |distinct| sizing.shape(distinct), keys).map(Into::into)
+    F::build_with(options, |distinct| shape_within::<F>(sizing, distinct, options), keys)
+        .map(Into::into)
+}
+
+/// Returns the shape for `counted` keys. The table of a kind that inserts must be within the memory limit;
+/// builds of static kinds check the limit themselves.
+pub(crate) fn shape_within<F: Registered>(
+    sizing: &Sizing,
+    counted: u64,
+    options: &BuildOptions<'_>,
+) -> Result<F::Shape, Error> {
+    let shape: F::Shape = sizing.shape(counted)?;
+    if !F::KIND.can(Capability::Static) {
+        options.check_memory(shape.figures().bytes)?;
+    }
+    Ok(shape)
 }
 
 fn build_map<F: BuildMap>(

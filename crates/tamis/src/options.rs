@@ -73,10 +73,11 @@ impl<'a> BuildOptions<'a> {
         Self { threads, ..self }
     }
 
-    /// Limits the memory of the build to `bytes`, keys and table included. Keys that do not fit lie
-    /// in an unnamed file in the folder `scratch` until they are placed, 8 bytes each. The build
-    /// writes nothing there while they fit. [`Error::MemoryLimit`] states what the build needs if it
-    /// cannot be done within the limit.
+    /// Limits the memory of the build to `bytes`, keys and table included. Keys of static kinds that do not
+    /// fit lie in an unnamed file in the folder `scratch` until they are placed, 8 bytes each. The build
+    /// writes nothing there while they fit. Kinds that sort their keys first insert them one by one instead
+    /// if they do not fit. [`Error::MemoryLimit`] states what the build needs if it cannot be done within the
+    /// limit.
     #[cfg(feature = "std")]
     #[must_use]
     pub fn max_memory(self, bytes: u64, scratch: impl Into<PathBuf>) -> Self {
@@ -145,6 +146,14 @@ impl<'a> BuildOptions<'a> {
         #[cfg(not(feature = "std"))]
         let limit = None;
         limit
+    }
+
+    /// Checks that `needs` bytes are within the memory limit.
+    pub(crate) fn check_memory(&self, needs: u64) -> Result<(), Error> {
+        match self.memory_limit() {
+            Some(limit) if needs > limit => Err(Error::MemoryLimit { limit, needs }),
+            _ => Ok(()),
+        }
     }
 
     /// The folder for keys that do not fit in the memory limit.

@@ -134,7 +134,7 @@ pub(crate) fn read_all<T>(
         if run.is_empty() {
             return Ok(read);
         }
-        for run in run.chunks(CHECKED_RUN) {
+        for run in run.chunks(LONGEST_RUN) {
             options.check(read, read)?;
             each(run)?;
             read += run.len() as u64;
@@ -142,5 +142,5 @@ pub(crate) fn read_all<T>(
     }
 }
 
-/// Keys between two checks for cancelling: 25 ms at 100 ns per key.
-const CHECKED_RUN: usize = 1 << 18;
+/// The most keys that [`read_all`] hands over at a time: 25 ms at 100 ns per key.
+pub(crate) const LONGEST_RUN: usize = 1 << 18;

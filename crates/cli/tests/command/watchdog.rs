@@ -340,6 +340,13 @@ fn limits_of_memory_are_kept() {
         assert_eq!(told, "f: the filter needs 2.29 MiB, but --max-memory is 1 MiB", "{line}");
         sandbox.ok(&format!("{line} --max-memory 32MiB -q"));
     }
+    for kind in ["bloom", "counting_quotient", "broom", "sliding", "binary_fuse"] {
+        let line = format!("build keys --filter {kind} --keys 1G -q -o big --max-memory 100MiB");
+        let told = sandbox.error(&line);
+        assert!(told.starts_with("the build needs "), "{told}");
+        assert!(told.ends_with(" of memory, more than the 100 MiB of --max-memory"), "{told}");
+        sandbox.ok(&format!("build keys --filter {kind} -q -o small --max-memory 100MiB"));
+    }
     sandbox.ok("build --values values -q -o map");
     let told = sandbox.error("set map values --max-memory 10");
     assert!(told.starts_with("map: the filter needs ") && told.ends_with("is 10 B"), "{told}");

@@ -35,8 +35,8 @@ use alloc::vec::Vec;
 use tamis_bits::{Words, packed, prefetch, range, set};
 use tamis_format::{Name, Reader, Writer};
 
-use super::common::sort::{CHECKED, dedup, sort, union};
-use super::common::{TOO_SHORT, usize_words};
+use super::common::sort::{BYTES_PER_KEY, CHECKED, dedup, sort, union};
+use super::common::{TOO_SHORT, build_by_inserting, has_room_for_keys, usize_words};
 use crate::error::{Error, Full};
 use crate::hash::KeyHash;
 use crate::limits::MAX_KEYS;
@@ -45,7 +45,7 @@ use crate::math::Float;
 use crate::options::BuildOptions;
 use crate::settings::Settings;
 use crate::shape::{Figures, Shape};
-use crate::source::{KeySource, read_all};
+use crate::source::{KeySource, LONGEST_RUN, read_all};
 use crate::traits::{Build, Filter, Insert, List, Merge, Persist, Resize};
 
 const TABLE: Name = Name::new("table");
@@ -298,6 +298,11 @@ impl Build for HashCompaction {
     ) -> Result<Self, Error> {
         let shape = fit(0)?;
         let capacity = shape.keys;
+        // Twice the capacity and a run, before duplicates are dropped.
+        let most = 2 * capacity + LONGEST_RUN as u64;
+        if !has_room_for_keys(options, &shape, most, BYTES_PER_KEY) {
+            return build_by_inserting(options, Self::new(shape)?, keys);
+        }
         let check = || options.check(0, capacity);
         let distinct = |fingerprints: &mut Vec<u64>| {
             sort(fingerprints, 64, check)?;

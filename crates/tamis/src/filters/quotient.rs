@@ -47,8 +47,8 @@ use alloc::boxed::Box;
 use tamis_bits::{Words, packed, prefetch, set};
 use tamis_format::{Name, Reader, Writer};
 
-use super::common::sort::{CHECKED, collect_sorted};
-use super::common::{TOO_SHORT, usize_words};
+use super::common::sort::{BYTES_PER_KEY, CHECKED, collect_sorted};
+use super::common::{TOO_SHORT, build_unsorted, has_room_for_keys, usize_words};
 use crate::error::{Error, Full};
 use crate::hash::KeyHash;
 #[cfg(not(feature = "std"))]
@@ -396,6 +396,9 @@ impl Build for Quotient {
         keys: impl KeySource,
     ) -> Result<Self, Error> {
         let shape = fit(0)?;
+        if !has_room_for_keys(options, &shape, shape.keys, BYTES_PER_KEY) {
+            return build_unsorted(options, Self::new(shape)?, keys);
+        }
         let bits = shape.bits();
         let fingerprints =
             collect_sorted(options, shape.keys, keys, bits, |key| shape.fingerprint(key))?;

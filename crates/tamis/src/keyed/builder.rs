@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::Keyed;
-use crate::any::{AnyFilter, Registered};
+use crate::any::{AnyFilter, Registered, shape_within};
 use crate::capability::Capability;
 use crate::error::Error;
 use crate::hash::{HashId, Key, KeyHash, KeyHasher};
@@ -281,7 +281,7 @@ impl<F: Registered> Builder<'_, F> {
     /// As [`Build::build_with`](crate::Build::build_with).
     pub fn build<K: Key>(self, keys: impl IntoIterator<Item = K>) -> Result<Keyed<F>, Error> {
         self.build_from(keys, |sizing, keys, options| {
-            F::build_with(options, |distinct| sizing.shape(distinct), keys)
+            F::build_with(options, |distinct| shape_within::<F>(sizing, distinct, options), keys)
         })
     }
 
@@ -291,7 +291,7 @@ impl<F: Registered> Builder<'_, F> {
     /// [`Error::Missing`] without a capacity, [`Error::Unsupported`] for static kinds.
     pub fn empty(self) -> Result<Keyed<F>, Error> {
         self.empty_from(|sizing, keys, options| {
-            F::build_with(options, |distinct| sizing.shape(distinct), keys)
+            F::build_with(options, |distinct| shape_within::<F>(sizing, distinct, options), keys)
         })
     }
 }

@@ -252,10 +252,6 @@ impl Pass<'_> {
     /// Builds a set. If the keys can be read only `once`, the error for a key that occurs too often does
     /// not name it.
     fn build(&self, kind: Kind, sizing: &Sizing, once: bool) -> Result<Built> {
-        if let (false, Some(capacity)) = (kind.can(Capability::Static), sizing.given_capacity()) {
-            let figures = kind.plan(sizing.goal(capacity), sizing.get_settings())?;
-            memory::check_memory(figures.bytes, self.args.max_memory)?;
-        }
         let mut distinct = Distinct::new(self.args.max_memory);
         let drops = self.args.distinct && !kind.can(Capability::Static);
         let build = |options: &BuildOptions<'_>, bar: &ProgressBar| {
@@ -325,11 +321,10 @@ impl Pass<'_> {
             // Other kinds show their progress by what is read. One thread that inserts keeps up with
             // the threads that hash, which have the processors already.
             options = options.threads(threads).on_progress(&show);
-            if let Some(limit) = limit {
-                let folder =
-                    args.scratch.clone().unwrap_or_else(|| files::scratch_of(&args.output));
-                options = options.max_memory(limit.saturating_sub(reading_bytes(threads)), folder);
-            }
+        }
+        if let Some(limit) = limit {
+            let folder = args.scratch.clone().unwrap_or_else(|| files::scratch_of(&args.output));
+            options = options.max_memory(limit.saturating_sub(reading_bytes(threads)), folder);
         }
         let built = build(&options, &reading);
         reading.finish_and_clear();

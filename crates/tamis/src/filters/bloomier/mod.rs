@@ -311,11 +311,8 @@ impl Bloomier {
             for (key, value) in run {
                 records.push([key.hi, interner.number(value)?]);
             }
-            let needs = 2 * interner.memory();
-            match options.memory_limit().filter(|limit| needs > *limit) {
-                Some(limit) => Err(Error::MemoryLimit { limit, needs }),
-                None => gathering.extend(records.iter().copied()),
-            }
+            options.check_memory(2 * interner.memory())?;
+            gathering.extend(records.iter().copied())
         })?;
         drop(records);
         let (codec, ranks, largest) = interner.finish()?;

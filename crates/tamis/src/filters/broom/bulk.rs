@@ -32,6 +32,10 @@ const MAX_BINS: u64 = 1 << 17;
 /// pages of the cache.
 const PARTS: u64 = 1 << 12;
 
+/// The most bytes that a build takes per key beside the table: 16 for a late key, while their vector grows to
+/// twice its length.
+pub(super) const BYTES_PER_KEY: u64 = 48;
+
 /// Inserts the keys into a new filter.
 ///
 /// # Errors
@@ -42,13 +46,13 @@ pub(super) fn build(
     keys: impl KeySource,
 ) -> Result<Broom, Error> {
     let capacity = filter.shape().keys;
-    let (mut bulk, mut len) = (Bulk::new(&filter.table), 0);
+    let (mut bulk, mut len) = (Bulk::new(&filter.table)?, 0);
     read_all(options, keys, |run| {
         len += run.len() as u64;
         if len > capacity {
             return Err(Error::Capacity { capacity });
         }
-        bulk.take(&filter.table, run);
+        bulk.take(&filter.table, run)?;
         options.advance(0, len)
     })?;
     let Broom { table, len: placed, .. } = &mut filter;
@@ -83,29 +87,35 @@ struct Bulk {
 
 impl Bulk {
     /// Starts without keys. The table must be new.
-    fn new(table: &Table) -> Self {
+    fn new(table: &Table) -> Result<Self, Error> {
         let bins = table.shape.bins;
         let per_part = (bins / PARTS).next_power_of_two().clamp(MIN_BINS, MAX_BINS);
         let parts = vec![Vec::new(); bins.div_ceil(per_part) as usize];
-        let used = vec![0; bins as usize];
-        Self { layout: table.layout, shift: per_part.ilog2(), parts, used, late: Vec::new() }
+        let mut used = Vec::new();
+        reserve(&mut used, bins as usize)?;
+        used.resize(bins as usize, 0);
+        Ok(Self { layout: table.layout, shift: per_part.ilog2(), parts, used, late: Vec::new() })
     }
 
     /// Takes keys.
-    fn take(&mut self, table: &Table, keys: &[KeyHash]) {
+    fn take(&mut self, table: &Table, keys: &[KeyHash]) -> Result<(), Error> {
         let Layout { b, s, r, .. } = self.layout;
         for key in keys {
             let bin = table.bin(*key);
             let used = &mut self.used[bin as usize];
             if u32::from(*used) == s {
+                reserve(&mut self.late, 1)?;
                 self.late.push(*key);
                 continue;
             }
             *used += 1;
             let address = table.address_under(key.lo, FIRST);
             let cell = (bin & mask(self.shift)) * u64::from(b) + u64::from(address.bucket);
-            self.parts[(bin >> self.shift) as usize].push(cell << r | address.tail >> (64 - r));
+            let part = &mut self.parts[(bin >> self.shift) as usize];
+            reserve(part, 1)?;
+            part.push(cell << r | address.tail >> (64 - r));
         }
+        Ok(())
     }
 
     /// Writes the bins, frees the parts, and calls `check` with the number of keys of each.
@@ -152,4 +162,11 @@ impl Bulk {
             sorted[*place as usize] = *key;
         }
     }
+}
+
+/// Makes room for more elements.
+#[inline(always)]
+fn reserve<T>(vec: &mut Vec<T>, more: usize) -> Result<(), Error> {
+    let bytes = (more as u64).saturating_mul(size_of::<T>() as u64);
+    vec.try_reserve(more).map_err(|_| Error::Memory { bytes })
 }

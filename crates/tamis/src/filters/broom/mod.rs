@@ -86,7 +86,7 @@ use tamis_format::{Reader, Writer};
 use self::bin::{Layout, MAX_REMAINDER, MAX_SLOTS, WHOLE};
 use self::resize::Migration;
 use self::table::Table;
-use super::common::binomial_mean;
+use super::common::{binomial_mean, build_by_inserting, has_room_for_keys};
 use crate::error::{Error, Full};
 use crate::hash::KeyHash;
 use crate::limits::MAX_KEYS;
@@ -547,7 +547,12 @@ impl Build for Broom {
         fit: impl FnOnce(u64) -> Result<BroomShape, Error>,
         keys: impl KeySource,
     ) -> Result<Self, Error> {
-        bulk::build(options, Self::new(fit(0)?)?, keys)
+        let filter = Self::new(fit(0)?)?;
+        let shape = &filter.table.shape;
+        match has_room_for_keys(options, shape, shape.keys, bulk::BYTES_PER_KEY) {
+            true => bulk::build(options, filter, keys),
+            false => build_by_inserting(options, filter, keys),
+        }
     }
 }
 

@@ -24,24 +24,58 @@ use crate::traits::{Build, Filter, Insert};
 /// copies of a key and one occurs more often.
 pub(super) fn build_by_inserting<F: Build + Insert>(
     options: &BuildOptions<'_>,
+    filter: F,
+    keys: impl KeySource,
+) -> Result<F, Error> {
+    build_in_batches(options, filter, keys, usize::MAX)
+}
+
+/// Builds a kind that sorts large batches, and takes memory for it, by inserting all keys in small batches.
+pub(super) fn build_unsorted<F: Build + Insert>(
+    options: &BuildOptions<'_>,
+    filter: F,
+    keys: impl KeySource,
+) -> Result<F, Error> {
+    build_in_batches(options, filter, keys, 1 << 10)
+}
+
+fn build_in_batches<F: Build + Insert>(
+    options: &BuildOptions<'_>,
     mut filter: F,
     keys: impl KeySource,
+    most: usize,
 ) -> Result<F, Error> {
     let capacity = filter.shape().keys();
     let mut placed = 0;
     read_all(options, keys, |run| {
-        filter.insert_batch(run).map_err(|full| {
-            let kind = filter.sealed_kind();
-            let room = filter.len() < capacity || kind.can(Capability::Overfill);
-            match kind.bounds_copies() && room {
-                true => full.after(placed as usize).into(),
-                false => Error::Capacity { capacity },
-            }
-        })?;
-        placed += run.len() as u64;
+        for batch in run.chunks(most) {
+            filter.insert_batch(batch).map_err(|full| {
+                let kind = filter.sealed_kind();
+                let room = filter.len() < capacity || kind.can(Capability::Overfill);
+                match kind.bounds_copies() && room {
+                    true => full.after(placed as usize).into(),
+                    false => Error::Capacity { capacity },
+                }
+            })?;
+            placed += batch.len() as u64;
+        }
+        if filter.sealed_kind().can(Capability::Grow) {
+            options.check_memory(filter.shape().figures_at(filter.len()).bytes)?;
+        }
         options.advance(placed, placed)
     })?;
     Ok(filter)
+}
+
+/// Returns whether a build within the memory limit may hold `keys` keys of `each` bytes beside its table.
+pub(super) fn has_room_for_keys(
+    options: &BuildOptions<'_>,
+    shape: &impl Shape,
+    keys: u64,
+    each: u64,
+) -> bool {
+    let bytes = keys.saturating_mul(each).saturating_add(shape.figures().bytes);
+    options.check_memory(bytes).is_ok()
 }
 
 /// The bytes of tables that stay in the second-level cache.

@@ -126,6 +126,10 @@ pub(in crate::filters) fn union<T: Copy + Ord>(
     })
 }
 
+/// Bytes that [`collect_sorted`] takes per key: the fingerprint and a spare place, while one of the two vectors grows
+/// to twice its length.
+pub(in crate::filters) const BYTES_PER_KEY: u64 = 24;
+
 /// Returns the sorted fingerprints of all keys, of `bits` bits each.
 ///
 /// # Errors
@@ -142,6 +146,8 @@ pub(in crate::filters) fn collect_sorted(
         if (fingerprints.len() + run.len()) as u64 > capacity {
             return Err(Error::Capacity { capacity });
         }
+        let bytes = 8 * run.len() as u64;
+        fingerprints.try_reserve(run.len()).map_err(|_| Error::Memory { bytes })?;
         fingerprints.extend(run.iter().map(|key| fingerprint(*key)));
         Ok(())
     })?;

@@ -52,8 +52,8 @@ use tamis_bits::{Words, packed};
 use tamis_format::{Name, Reader, Writer};
 
 use self::table::{BLOCK, Layout, Table, TableBuilder, with_layout};
-use super::common::sort::{CHECKED, collect_sorted};
-use super::common::{TOO_SHORT, near, sum_of_keys};
+use super::common::sort::{BYTES_PER_KEY, CHECKED, collect_sorted};
+use super::common::{TOO_SHORT, build_unsorted, has_room_for_keys, near, sum_of_keys};
 use crate::error::{Error, Full};
 use crate::hash::KeyHash;
 use crate::limits::MAX_KEYS;
@@ -515,6 +515,9 @@ impl Build for CountingQuotient {
         keys: impl KeySource,
     ) -> Result<Self, Error> {
         let shape = fit(0)?;
+        if !has_room_for_keys(options, &shape, shape.keys, BYTES_PER_KEY) {
+            return build_unsorted(options, Self::new(shape)?, keys);
+        }
         let fingerprints = shape.sorted(options, keys)?;
         let len = fingerprints.len() as u64;
         Self::from_sorted(&shape, counted(&fingerprints), || options.check(0, len))

@@ -325,7 +325,7 @@ impl Build for Grafite {
         let read = read_all(options, keys, |run| {
             let bytes = 2 * 8 * (numbers.len() + run.len()) as u64;
             // The rest is only counted, so that the error states how much memory is enough.
-            exceeds |= within(options, bytes).is_err();
+            exceeds |= options.check_memory(bytes).is_err();
             if exceeds {
                 numbers = Vec::new();
                 return Ok(());
@@ -342,7 +342,7 @@ impl Build for Grafite {
         sort_distinct(options, &mut numbers)?;
         let (len, seed) = (numbers.len() as u64, options.get_seed());
         let shape = fit(if exceeds { read } else { len })?;
-        within(options, 2 * 8 * if exceeds { read } else { len } + shape.layout.bytes())?;
+        options.check_memory(2 * 8 * if exceeds { read } else { len } + shape.layout.bytes())?;
         for numbers in numbers.chunks_mut(CHECKED) {
             options.check(0, len)?;
             for number in numbers {
@@ -363,14 +363,6 @@ fn sort_distinct(options: &BuildOptions<'_>, numbers: &mut Vec<u64>) -> Result<(
     let bits = 64 - numbers.iter().fold(0, |all, number| all | number).leading_zeros();
     sort(numbers, bits, check)?;
     dedup(numbers, check)
-}
-
-/// Checks that a build of so many bytes is within the memory limit.
-fn within(options: &BuildOptions<'_>, needs: u64) -> Result<(), Error> {
-    match options.memory_limit() {
-        Some(limit) if needs > limit => Err(Error::MemoryLimit { limit, needs }),
-        _ => Ok(()),
-    }
 }
 
 impl Persist for Grafite {
