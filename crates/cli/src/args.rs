@@ -148,8 +148,8 @@ Keys are read 3 times: to count, to build and to check. Standard input is first 
 temporary file. A static kind given by --filter reads keys once: it holds 8 bytes per key, in
 memory or, beyond --max-memory, in an unnamed temporary file, and counts and checks its own copy.
 
---max-memory limits the whole process, with about 10 MB per thread for reading. The set of --distinct
-may take as much once more.
+--max-memory limits the whole process, with about 10 MB per thread for reading. The set of
+--distinct may take as much once more.
 
 Keys may repeat. Static kinds and `exact` drop repeated keys, and other kinds keep them, so that a
 key must be removed as often as it was inserted. Kinds that hold only a few copies of a key

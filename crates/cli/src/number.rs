@@ -135,6 +135,19 @@ pub(crate) fn show_size(bytes: u64) -> String {
     format!("{} {unit}", digits(size))
 }
 
+/// Formats a size of at least 1 MiB in whole units, rounded up: so much memory is enough.
+pub(crate) fn show_size_up(bytes: u64) -> String {
+    let units = ["MiB", "GiB", "TiB"];
+    let shift = if bytes >> 20 < 10_000 {
+        20
+    } else if bytes >> 30 < 10_000 {
+        30
+    } else {
+        40
+    };
+    format!("{} {}", bytes.div_ceil(1 << shift), units[shift / 10 - 2])
+}
+
 /// Formats a number per second with a decimal unit.
 pub(crate) fn show_speed(per_second: f64) -> String {
     match per_second {
@@ -235,6 +248,10 @@ mod tests {
         rates.iter().for_each(|(rate, text)| assert_eq!(show_rate(*rate), *text));
         let sizes = [(64, "64 B"), ((1 << 20) - 64, "1 MiB"), (13_126_720, "12.5 MiB")];
         sizes.iter().for_each(|(size, text)| assert_eq!(show_size(*size), *text));
+        let enough = [(1, "1 MiB"), ((1 << 20) + 1, "2 MiB"), (9999 << 20, "9999 MiB")];
+        enough.iter().for_each(|(size, text)| assert_eq!(show_size_up(*size), *text));
+        assert_eq!(show_size_up(10_000 << 20), "10 GiB");
+        assert_eq!(show_size_up(u64::MAX), "16777216 TiB");
         let speeds = [(15_321_000.0, "15.3 M"), (1200.0, "1.2 k"), (12.0, "12")];
         speeds.iter().for_each(|(speed, text)| assert_eq!(show_speed(*speed), *text));
     }

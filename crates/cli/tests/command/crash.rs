@@ -106,11 +106,12 @@ fn a_window_that_has_grown_continues() {
 #[test]
 fn a_full_device_and_a_closed_pipe_lose_no_line() {
     let sandbox = Sandbox::new(&[("s", &numbers(100_000))]);
-    let line = "uniq --window 1M --checkpoint seen s";
+    // At this rate no line is dropped by chance.
+    let line = "uniq --window 1M --fpr 1e-9 --checkpoint seen s";
     let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let output = sandbox.command(line).stdout(full).output().unwrap();
     assert_eq!(failure(&output, line), "standard output: No space left on device");
-    assert_eq!(sandbox.ok(line).as_bytes(), numbers(100_000));
+    assert!(sandbox.ok(line).as_bytes() == numbers(100_000), "not all lines are printed");
 
     fs::remove_file(sandbox.path("seen")).unwrap();
     let mut child = sandbox.command(line).stdout(Stdio::piped()).spawn().unwrap();

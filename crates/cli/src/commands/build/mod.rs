@@ -23,7 +23,7 @@ use crate::duplicates::{Distinct, DistinctRuns, Inserted};
 use crate::errors::failure;
 use crate::hashing::{Pool, Runs, Tally, each_run, hash_keys, hash_typed};
 use crate::input::{Batch, Keys, Separator};
-use crate::number::{show_rate, show_size, show_speed};
+use crate::number::{show_rate, show_size, show_size_up, show_speed};
 use crate::{files, memory, output, progress};
 
 pub(crate) fn run(args: &Build) -> Result<()> {
@@ -333,15 +333,15 @@ impl Pass<'_> {
         }
         built.map_err(|error| match (error, limit) {
             (tamis::Error::MemoryLimit { needs, .. }, Some(limit)) => {
-                let needs = (needs + reading_bytes(threads)).div_ceil(1 << 20);
+                let needs = show_size_up(needs.saturating_add(reading_bytes(threads)));
                 let limit = show_size(limit);
                 match args.max_memory {
                     Some(_) => anyhow!(
-                        "the build needs {needs} MiB of memory, more than the {limit} of --max-memory"
+                        "the build needs {needs} of memory, more than the {limit} of --max-memory"
                     ),
-                    None => anyhow!(
-                        "the build needs {needs} MiB of memory, but only {limit} are available"
-                    ),
+                    None => {
+                        anyhow!("the build needs {needs} of memory, but only {limit} are available")
+                    }
                 }
             }
             (tamis::Error::Scratch { folder, error }, _) => {
