@@ -8,7 +8,7 @@
 //! | figure | |
 //! | --- | --- |
 //! | bits per key | 1.44 log2(1/fpr): 9.6 at 1 %, 14.4 at 0.1 % |
-//! | cache lines | a member: k (7 at 1 %); a non-member: 2 on average, with half of the bits set |
+//! | cache lines | a member: k (7 at 1 %); a non-member: 3.4 on average with half of the bits set, in batches 2 |
 //! | building | sets k bits per key, never fails |
 //!
 //! It cannot remove keys. It returns [`Full`] instead of exceeding its false positive rate. Duplicates
@@ -309,26 +309,40 @@ fn prefetch_and_set<const K: u32>(words: &mut [u64], bits: u64, probes: u32, key
     }
 }
 
-/// Returns whether all bits of a key are set. Tests the first alone and the others in pairs.
+/// Returns whether all bits of a key are set. Tests them in groups of three, of which the last has up to five.
 ///
-/// Half of the bits are set in a full filter, so a branch on one bit is mispredicted every other time,
-/// and each misprediction discards the work begun on the next keys. The two reads of a pair run in
-/// parallel, and 3 pairs in 4 end the test. The first bit stands alone because half of the non-members
-/// end there, and a second read would cost them a cache miss.
+/// Half of the bits are set in a full filter, so a branch on one bit is mispredicted every other time, and each
+/// misprediction discards the work begun on the next keys. The reads of a group run side by side, and 7 groups in 8
+/// end the test. Against one bit and then pairs, a non-member takes 1.4 times the instructions and reads 3.4 lines
+/// instead of 2.3, in 0.55 of the time in the cache, 0.7 in the third level and 0.96 in memory.
 #[inline(always)]
 pub(super) fn all_set(words: &[u64], bits: u64, probes: u32, key: KeyHash) -> bool {
-    let (mut places, bits) = (key.probes(bits), ScaledBits::new(words, bits));
+    let (mut places, bits) = (key.probes(0), ScaledBits::new(words, bits));
     let mut next = || bits.get(places.next_hash());
-    if next() & 1 == 0 {
-        return false;
+    if probes == USUAL {
+        return next() & next() & next() & 1 == 1
+            && next() & next() & next() & 1 == 1
+            && next() & 1 == 1;
     }
-    for _ in 0..(probes - 1) / 2 {
-        if next() & next() & 1 == 0 {
+    let mut left = probes;
+    while left >= 6 {
+        if next() & next() & next() & 1 == 0 {
             return false;
         }
+        left -= 3;
     }
-    !probes.is_multiple_of(2) || next() & 1 == 1
+    let last = match left {
+        5 => next() & next() & next() & next() & next(),
+        4 => next() & next() & next() & next(),
+        3 => next() & next() & next(),
+        2 => next() & next(),
+        _ => next(),
+    };
+    last & 1 == 1
 }
+
+/// The bits of a key at a rate of 1 %, for which a lookup has no loop: hits take 6 to 9 % less time.
+const USUAL: u32 = 7;
 
 /// Looks up many keys in rounds: each round tests one bit of every remaining key and prefetches the
 /// next. A key whose bit is clear leaves the batch, so no line is fetched unnecessarily.
@@ -369,7 +383,8 @@ pub(super) fn contains_batch_in_rounds(
 }
 
 impl Filter for Bloom {
-    #[inline]
+    /// Inlined everywhere, because a call saves and restores registers for each key.
+    #[inline(always)]
     fn contains(&self, key: KeyHash) -> bool {
         all_set(self.bits.words(), self.shape.bits, self.shape.probes, key)
     }
@@ -505,6 +520,21 @@ mod tests {
             solve::<BloomShape>(goal, &settings),
             Err(Error::Limit { what: "bits", .. })
         ));
+    }
+
+    /// The groups of bits are those of the definition.
+    #[test]
+    fn lookups_test_every_bit() {
+        for probes in 1..=20 {
+            let shape = BloomShape::new(6400, probes, 6400 / u64::from(probes)).unwrap();
+            let mut bloom = Bloom::new(shape.clone()).unwrap();
+            bloom.insert_batch(&hashes(0, shape.keys * 2 / 3)).unwrap();
+            for key in hashes(0, 3000) {
+                let mut places = key.probes(shape.bits).take(probes as usize);
+                let all = places.all(|place| set::get(bloom.words(), place));
+                assert_eq!(bloom.contains(key), all);
+            }
+        }
     }
 
     #[test]

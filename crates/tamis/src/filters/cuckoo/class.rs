@@ -19,6 +19,7 @@ impl Cuckoo {
     /// have been read from a file of such a filter.
     pub(in crate::filters) fn with_spreading(mut self, mask: u64) -> Self {
         self.table.spreading = mask;
+        self.update_halves();
         self
     }
 

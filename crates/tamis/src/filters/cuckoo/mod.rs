@@ -48,7 +48,8 @@ mod table;
 
 use core::ops::RangeInclusive;
 
-use tamis_bits::{Words, packed};
+use tamis_bits::lanes::Halves;
+use tamis_bits::{Words, packed, range};
 use tamis_format::{Name, Reader, Writer};
 
 pub(super) use self::class::Class;
@@ -268,6 +269,11 @@ pub struct Cuckoo {
     stashed: usize,
     /// Pairs of a key's left bucket and its fingerprint; zero if unused.
     stash: Words,
+    /// The buckets if they are read as words and the stash is empty, else [`Halves::NONE`]. So a single lookup
+    /// tests once what it can rely on.
+    halves: Halves,
+    /// The number of fingerprints.
+    fingerprints: u64,
 }
 
 /// Calls a method with the fingerprint width as a constant for the usual widths, which saves a
@@ -296,7 +302,28 @@ impl Cuckoo {
     pub fn new(shape: CuckooShape) -> Result<Self, Error> {
         let table = Table::new(&shape)?;
         let stash = Words::zeroed(STASH_WORDS)?;
-        Ok(Self { shape, len: 0, table, stashed: 0, stash })
+        Ok(Self::from_parts(shape, 0, table, 0, stash))
+    }
+
+    fn from_parts(
+        shape: CuckooShape,
+        len: u64,
+        table: Table,
+        stashed: usize,
+        stash: Words,
+    ) -> Self {
+        let fingerprints = packed::mask(shape.width);
+        let halves = Halves::NONE;
+        let mut filter = Self { shape, len, table, stashed, stash, halves, fingerprints };
+        filter.update_halves();
+        filter
+    }
+
+    /// Sets `halves` after the stash has become empty or has ceased to be.
+    fn update_halves(&mut self) {
+        let direct = self.table.is_plain() && self.stashed == 0;
+        let CuckooShape { buckets, width, .. } = self.shape;
+        self.halves = if direct { Halves::new(buckets / 2, width) } else { Halves::NONE };
     }
 
     /// Returns the number of keys in the stash: 0 unless the filter is nearly full or has many
@@ -314,10 +341,15 @@ impl Cuckoo {
         found
     }
 
-    /// Returns whether the key is in a filter whose buckets are not read as words.
+    fn contains_key<const F: u32>(&self, key: KeyHash) -> bool {
+        self.contains_place::<F>(&self.table.place::<F>(key))
+    }
+
+    /// Returns whether the key is in a filter whose buckets are not read as words, or that has keys in the stash.
+    #[cold]
     #[inline(never)]
-    fn contains_in_wide(&self, key: KeyHash) -> bool {
-        self.contains_place::<0>(&self.table.place::<0>(key))
+    fn contains_otherwise(&self, key: KeyHash) -> bool {
+        by_width!(self.contains_key(key))
     }
 
     /// Writes to `out` whether each key is in the filter.
@@ -355,6 +387,7 @@ impl Cuckoo {
         words.copy_within(index * 2 + 2.., index * 2);
         words[STASH_WORDS - 2..].fill(0);
         self.stashed -= 1;
+        self.update_halves();
     }
 
     /// Returns the place of a key and prefetches its buckets.
@@ -391,6 +424,7 @@ impl Cuckoo {
         let at = self.stashed * 2;
         self.stash.to_mut()[at..at + 2].copy_from_slice(&[place.buckets[0], place.fingerprint]);
         self.stashed += 1;
+        self.update_halves();
         Ok(())
     }
 
@@ -450,13 +484,11 @@ impl Filter for Cuckoo {
     /// is small enough to be inlined everywhere. A call, with the registers that it saves, would add a fourth.
     #[inline(always)]
     fn contains(&self, key: KeyHash) -> bool {
-        let Some(plain) = self.table.plain() else { return self.contains_in_wide(key) };
-        let place = self.table.plain_place(plain, key);
-        let found = self.table.plain_contains(plain, &place);
-        if self.stashed > 0 {
-            return found || self.find_stashed(place.buckets[0], place.fingerprint).is_some();
-        }
-        found
+        let Some(halves) = self.halves.of(self.table.words()) else {
+            return self.contains_otherwise(key);
+        };
+        let fp = range::scale(key.lo, self.fingerprints) + 1;
+        halves.contains(key.hi, spread(fp), fp)
     }
 
     /// Returns the keys inserted minus the keys removed.
@@ -559,7 +591,7 @@ impl Persist for Cuckoo {
         {
             return Err(from.corrupt("a stash entry is invalid").into());
         }
-        Ok(Self { shape, len, table, stashed, stash })
+        Ok(Self::from_parts(shape, len, table, stashed, stash))
     }
 
     fn validate(&self) -> Result<(), Error> {

@@ -20,18 +20,7 @@ pub(super) struct Table {
     sorted: bool,
     /// The bits of a fingerprint that select its other bucket: all, except in `adaptive_cuckoo`.
     pub(super) spreading: u64,
-    /// `None` if buckets are not read as words.
-    plain: Option<Plain>,
     words: Words,
-}
-
-/// What single lookups read instead of computing it from the width.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Plain {
-    /// The number of fingerprints.
-    fingerprints: u64,
-    bucket_bits: u64,
-    lanes: Lanes,
 }
 
 /// The place of a key: its fingerprint and its two buckets.
@@ -59,21 +48,16 @@ impl Table {
 
     pub(super) fn from_words(shape: &CuckooShape, words: Words) -> Self {
         let CuckooShape { buckets, width, sorted, .. } = *shape;
-        let plain = (width <= lanes::WIDEST && !sorted).then(|| Plain {
-            fingerprints: packed::mask(width),
-            bucket_bits: SLOTS * u64::from(width),
-            lanes: Lanes::new(width),
-        });
-        Self { buckets, width, sorted, spreading: u64::MAX, plain, words }
+        Self { buckets, width, sorted, spreading: u64::MAX, words }
     }
 
     pub(super) fn words(&self) -> &Words {
         &self.words
     }
 
-    #[inline(always)]
-    pub(super) fn plain(&self) -> Option<&Plain> {
-        self.plain.as_ref()
+    /// Returns whether a bucket is read as a word, and all bits of a fingerprint select its other bucket.
+    pub(super) fn is_plain(&self) -> bool {
+        !self.is_wide::<0>() && self.spreading == u64::MAX
     }
 
     #[inline(always)]
@@ -96,13 +80,6 @@ impl Table {
     #[inline(always)]
     pub(super) fn place<const F: u32>(&self, key: KeyHash) -> Place {
         let fp = range::scale(key.lo, packed::mask(self.width::<F>())) + 1;
-        self.place_at(range::scale(key.hi, self.buckets / 2), fp)
-    }
-
-    /// Does the same as [`Table::place`], for any width of up to 16 bits.
-    #[inline(always)]
-    pub(super) fn plain_place(&self, plain: &Plain, key: KeyHash) -> Place {
-        let fp = range::scale(key.lo, plain.fingerprints) + 1;
         self.place_at(range::scale(key.hi, self.buckets / 2), fp)
     }
 
@@ -202,28 +179,14 @@ impl Table {
         self.fingerprints::<0>(bucket).contains(&fp)
     }
 
-    /// Does the same as [`Table::contains`], for any width of up to 16 bits.
-    ///
-    /// Ending after the first bucket saves 11 instructions for half of the members, and adds a misprediction.
-    /// Out of the cache hits then take 3 % less time, and misses 2 % more.
-    #[inline(always)]
-    pub(super) fn plain_contains(&self, plain: &Plain, place: &Place) -> bool {
-        let [a, b] = place
-            .buckets
-            .map(|bucket| lanes::window(&self.words, bucket * plain.bucket_bits))
-            .map(|window| plain.lanes.find(window, place.fingerprint));
-        a | b != 0
-    }
-
     /// Returns whether the fingerprint is in one of its buckets.
     #[inline(always)]
     pub(super) fn contains<const F: u32>(&self, place: &Place) -> bool {
         let [a, b] = place.buckets;
         match self.lanes::<F>() {
-            // Both buckets at once: a branch between them would be mispredicted half of the time.
             Some(lanes) => {
                 let [a, b] = [a, b].map(|bucket| self.window::<F>(bucket));
-                lanes.find(a, place.fingerprint) | lanes.find(b, place.fingerprint) != 0
+                lanes.in_either(a, b, place.fingerprint)
             }
             None => [a, b]
                 .iter()
