@@ -35,21 +35,46 @@ pub trait Task {
     fn work(self, bits: impl Bits) -> Self::Output;
 }
 
+/// A [`Task`] with an argument, which may be passed in registers: a task of more than two words is
+/// passed in memory.
+pub trait TaskOn<A> {
+    /// The result.
+    type Output;
+
+    /// Does the work. The rule of [`Task`] holds.
+    fn work_on(self, bits: impl Bits, argument: A) -> Self::Output;
+}
+
+impl<T: Task> TaskOn<()> for T {
+    type Output = T::Output;
+
+    #[inline(always)]
+    fn work_on(self, bits: impl Bits, (): ()) -> Self::Output {
+        self.work(bits)
+    }
+}
+
 /// Runs `task` with the best instructions of the machine.
 #[inline(always)]
 pub fn run<T: Task>(task: T) -> T::Output {
+    run_on(task, ())
+}
+
+/// Does the same for a task with an argument.
+#[inline(always)]
+pub fn run_on<A, T: TaskOn<A>>(task: T, argument: A) -> T::Output {
     #[cfg(target_arch = "x86_64")]
     if has(Feature::BMI2) {
         // SAFETY: the machine has BMI1, BMI2 and POPCNT, as tested above.
-        return unsafe { with_bmi2(task) };
+        return unsafe { with_bmi2(task, argument) };
     }
-    without_bmi2(task)
+    without_bmi2(task, argument)
 }
 
 /// Not inlined, because it would share registers with the other version.
 #[inline(never)]
-fn without_bmi2<T: Task>(task: T) -> T::Output {
-    task.work(Portable)
+fn without_bmi2<A, T: TaskOn<A>>(task: T, argument: A) -> T::Output {
+    task.work_on(Portable, argument)
 }
 
 /// Plain Rust for every machine. It defines the results.
@@ -122,8 +147,8 @@ impl Bits for Bmi2 {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "bmi1,bmi2,popcnt")]
-fn with_bmi2<T: Task>(task: T) -> T::Output {
-    task.work(Bmi2(()))
+fn with_bmi2<A, T: TaskOn<A>>(task: T, argument: A) -> T::Output {
+    task.work_on(Bmi2(()), argument)
 }
 
 #[cfg(test)]

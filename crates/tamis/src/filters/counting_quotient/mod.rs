@@ -385,8 +385,9 @@ fn split_batch(
     places
 }
 
-// Unlike `common::contains_batch` this loop prefetches the next keys while it looks up the current ones,
-// in code that is compiled for each width and instruction set.
+// Unlike `common::contains_prefetching` this loop has two stages of prefetches, in code that is compiled
+// for each width and instruction set: the head of a block, and `LANES` keys later the line of the run, if
+// the quotient has one. At 10^7 keys that takes 0.9 of the time of prefetching both lines at once.
 struct ContainsBatch<'a>(&'a CountingQuotient, &'a [KeyHash], &'a mut [bool]);
 
 impl Task for ContainsBatch<'_> {
@@ -395,14 +396,26 @@ impl Task for ContainsBatch<'_> {
     #[inline(always)]
     fn work(self, bits: impl Bits) {
         let Self(CountingQuotient { shape, table, .. }, keys, out) = self;
-        let mut next = split_batch(shape, table, keys);
         with_layout!(table, layout => {
-            for (chunk, out) in out[..keys.len()].chunks_mut(LANES).enumerate() {
-                let places = next;
-                next = split_batch(shape, table, keys.get((chunk + 1) * LANES..).unwrap_or(&[]));
-                for ((quotient, remainder), out) in places.into_iter().zip(out) {
-                    *out = table.contains::<true>(bits, layout, quotient, remainder);
+            let begin = |key: &KeyHash| {
+                let place = shape.split(*key);
+                table.prefetch_head(layout, place.0);
+                place
+            };
+            let mut next = [(0, 0); 2 * LANES];
+            for (place, key) in next.iter_mut().zip(keys) {
+                *place = begin(key);
+            }
+            for (quotient, _) in &next[..LANES] {
+                table.prefetch_run(layout, *quotient);
+            }
+            for (at, out) in out[..keys.len()].iter_mut().enumerate() {
+                let (quotient, remainder) = next[at % (2 * LANES)];
+                table.prefetch_run(layout, next[(at + LANES) % (2 * LANES)].0);
+                if let Some(key) = keys.get(at + 2 * LANES) {
+                    next[at % (2 * LANES)] = begin(key);
                 }
+                *out = table.contains::<false>(bits, layout, quotient, remainder);
             }
         });
     }

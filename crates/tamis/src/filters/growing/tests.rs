@@ -198,7 +198,10 @@ fn any_number_of_copies_is_accepted() {
 fn segments_of_every_size() {
     use tamis_bits::select::Portable;
     for width in [2, 3, 7, 8, 13, 31, 57] {
-        let layout = Layout::new(width);
+        let layout = &Layout::new(width);
+        let contains = |segment: &Segment, bucket, query| {
+            segment.contains(Portable, layout, segment.group(layout, bucket), bucket, query)
+        };
         let mut segment = Segment::empty().unwrap();
         let mut made = Vec::new();
         for (at, key) in hashes(u64::from(width), 0..300).into_iter().enumerate() {
@@ -210,9 +213,9 @@ fn segments_of_every_size() {
             made.sort_by_key(|(bucket, _)| *bucket);
             assert_eq!(segment.entries(layout), made, "{width} bits, {at} before");
             for (bucket, entry) in &made {
-                assert!(segment.contains(Portable, layout, (*bucket).into(), *entry));
+                assert!(contains(&segment, (*bucket).into(), *entry));
             }
-            let any = (0..1024).filter(|bucket| segment.contains(Portable, layout, *bucket, 0));
+            let any = (0..1024).filter(|bucket| contains(&segment, *bucket, 0));
             assert!(any.count() <= made.len());
             let before = segment.clone();
             // The first of equal entries is removed, and inserted again as the last.
@@ -238,4 +241,14 @@ fn segments_do_not_grow_with_the_filter() {
         words.max().unwrap()
     });
     assert!(largest.iter().all(|words| (150..400).contains(words)), "{largest:?} words");
+}
+
+#[test]
+fn paths_are_reversed_bits() {
+    for depth in 0..48 {
+        for fraction in (0..100u64).map(tamis_bits::range::mix) {
+            let mask = packed::mask(depth);
+            assert_eq!(path(fraction, depth) & mask, fraction.reverse_bits() & mask, "{depth}");
+        }
+    }
 }
