@@ -384,10 +384,12 @@ impl<const W: usize> Peeler<W> {
                 // SAFETY: as above; `sums` has `cells` elements.
                 let record = *unsafe { sums.get_unchecked(cell) };
                 let edge = graph.edge_of::<FORM>(multiplier, record[0]).cells;
-                for other in &edge[..K - 1] {
-                    // The last cell takes the place of the record's own, which keeps the record. A
-                    // cell that the record has twice has a degree above 1 and is not its own.
-                    let other = if *other == cell { edge[K - 1] } else { *other };
+                // The cells without the record's own, which keeps the record, in their order, on which the
+                // owners depend. A cell that the record has twice has a degree above 1 and is not its own.
+                let mut is_after = false;
+                for i in 0..K - 1 {
+                    is_after |= edge[i] == cell;
+                    let other = if is_after { edge[i + 1] } else { edge[i] };
                     // SAFETY: as above: the cell is below `cells`, the length of `sums`.
                     add(unsafe { sums.get_unchecked_mut(other) }, &record);
                     // SAFETY: as above; `degrees` has the same length.
