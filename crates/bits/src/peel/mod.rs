@@ -50,6 +50,25 @@ pub unsafe trait Graph<const K: usize>: Copy {
     /// Returns the cells of a digest for a [`multiplier`].
     fn edge(&self, multiplier: u64, digest: u64) -> Edge<K>;
 
+    /// Returns the form of the graph, which [`Graph::edge_of`] takes as a constant.
+    #[inline(always)]
+    fn form(&self) -> u8 {
+        0
+    }
+
+    /// Returns the same as [`Graph::edge`], with fewer instructions, if `FORM` is the graph's own. If not,
+    /// the cells are below [`Graph::cells`] too.
+    #[inline(always)]
+    fn edge_of<const FORM: u8>(&self, multiplier: u64, digest: u64) -> Edge<K> {
+        self.edge(multiplier, digest)
+    }
+
+    /// Returns a number: if more records than this wait between two runs, some will not be peeled.
+    #[inline(always)]
+    fn most_waiting(&self) -> usize {
+        usize::MAX
+    }
+
     /// Returns the number of leading bits by which records must be ordered to be peeled. The first
     /// cells of records must ascend with these bits.
     #[inline(always)]
@@ -151,9 +170,13 @@ pub struct Peeler<const W: usize> {
     late: Vec<u32>,
     order: Vec<u32>,
     peeled: usize,
+    /// The cells of the last graph: all owned cells are below.
+    cells: usize,
 }
 
 const MANY: u8 = u8::MAX;
+/// The additional bit in the degrees of open cells.
+const OPEN: u8 = 128;
 /// The distance in owners at which sums are prefetched.
 const AHEAD: usize = 24;
 /// The most records that are added, removed or filled in between two checks: a few milliseconds.
@@ -169,7 +192,7 @@ impl<const W: usize> Peeler<W> {
     /// Makes a peeler without tables.
     pub fn new() -> Self {
         let sums = Words::zeroed(0).expect("an empty array needs no memory");
-        Self { sums, degrees: Vec::new(), late: Vec::new(), order: Vec::new(), peeled: 0 }
+        Self { sums, degrees: Vec::new(), late: Vec::new(), order: Vec::new(), peeled: 0, cells: 0 }
     }
 
     /// Peels the records and returns how many were peeled. A record is a digest and the words that
@@ -180,6 +203,9 @@ impl<const W: usize> Peeler<W> {
     ///
     /// # Errors
     /// Returns [`OutOfMemory`] if an allocation fails, and the error of `check`.
+    ///
+    /// # Panics
+    /// May panic if the records are not ordered.
     pub fn peel<const K: usize, E: From<OutOfMemory>>(
         &mut self,
         graph: &impl Graph<K>,
@@ -187,29 +213,70 @@ impl<const W: usize> Peeler<W> {
         records: &[[u64; W]],
         mut check: impl FnMut() -> Result<(), E>,
     ) -> Result<usize, E> {
-        // Hashed records never fill a degree. Not to saturate saves a tenth of the instructions.
-        match self.peel_counting::<K, false, E>(graph, multiplier, records, &mut check)? {
-            Some(peeled) => Ok(peeled),
-            None => {
-                let peeled =
-                    self.peel_counting::<K, true, E>(graph, multiplier, records, &mut check)?;
-                Ok(peeled.unwrap_or(0))
-            }
-        }
+        self.peel_until(graph, multiplier, records, usize::MAX, &mut check)
     }
 
-    /// Does the same. Unless degrees saturate at [`MANY`], returns `None` once one of them is 128.
-    fn peel_counting<const K: usize, const SATURATES: bool, E: From<OutOfMemory>>(
+    /// Returns whether all records were peeled. Unlike [`Peeler::peel`] it may stop when some cannot be.
+    /// If it returns false, [`Peeler::owners`] and [`Peeler::core`] are meaningless.
+    ///
+    /// # Errors
+    /// As for [`Peeler::peel`].
+    ///
+    /// # Panics
+    /// As for [`Peeler::peel`].
+    pub fn peel_all<const K: usize, E: From<OutOfMemory>>(
         &mut self,
         graph: &impl Graph<K>,
         multiplier: u64,
         records: &[[u64; W]],
+        mut check: impl FnMut() -> Result<(), E>,
+    ) -> Result<bool, E> {
+        let most = graph.most_waiting();
+        let peeled = self.peel_until(graph, multiplier, records, most, &mut check)?;
+        Ok(peeled == records.len())
+    }
+
+    /// Peels the records until more than `most` of them wait between two runs.
+    fn peel_until<const K: usize, E: From<OutOfMemory>>(
+        &mut self,
+        graph: &impl Graph<K>,
+        multiplier: u64,
+        records: &[[u64; W]],
+        most: usize,
+        check: &mut impl FnMut() -> Result<(), E>,
+    ) -> Result<usize, E> {
+        let fast = match graph.form() {
+            0 => self.peel_in::<K, 0, false, E>(graph, multiplier, records, most, check)?,
+            1 => self.peel_in::<K, 1, false, E>(graph, multiplier, records, most, check)?,
+            _ => self.peel_in::<K, 2, false, E>(graph, multiplier, records, most, check)?,
+        };
+        if let Some(peeled) = fast {
+            return Ok(peeled);
+        }
+        // Hashed records never come here. Not to saturate saves a tenth of the instructions.
+        let peeled = match graph.form() {
+            0 => self.peel_in::<K, 0, true, E>(graph, multiplier, records, most, check)?,
+            1 => self.peel_in::<K, 1, true, E>(graph, multiplier, records, most, check)?,
+            _ => self.peel_in::<K, 2, true, E>(graph, multiplier, records, most, check)?,
+        };
+        Ok(peeled.unwrap_or(0))
+    }
+
+    /// Does the same. Unless degrees saturate at [`MANY`], returns `None` once one of them is 64.
+    fn peel_in<const K: usize, const FORM: u8, const SATURATES: bool, E: From<OutOfMemory>>(
+        &mut self,
+        graph: &impl Graph<K>,
+        multiplier: u64,
+        records: &[[u64; W]],
+        most: usize,
         check: &mut impl FnMut() -> Result<(), E>,
     ) -> Result<Option<usize>, E> {
+        // A copy, so that the compiler knows that no write changes it.
+        let graph = *graph;
         let cells = graph.cells();
-        self.peeled = 0;
+        (self.peeled, self.cells) = (0, cells);
         self.late.clear();
-        self.reserve(cells)?;
+        self.reserve::<K>(cells)?;
         let sums = &mut self.sums.to_mut().as_chunks_mut::<W>().0[..cells];
         let degrees = &mut self.degrees[..cells];
         // `order` holds the owned cells, a gap, and the queue of cells to examine:
@@ -219,17 +286,22 @@ impl<const W: usize> Peeler<W> {
         //
         // When the queue is empty, more records are added, and the cells of degree 1 that no later
         // record has join it. All this happens within a few segments, which stay in the cache.
-        let order = &mut self.order[..=cells];
+        let order = &mut self.order[..cells + K];
         let (mut done, mut head, mut tail) = (0, 0, 0);
         let (mut rest, mut closed, mut open) = (records, 0, 0);
         // The number of digits that a run does not share, and the first cell of a digest.
         let shift = 64 - graph.order_bits();
         let first = |digest: u64| graph.edge(multiplier, digest).cells[0];
+        // The degree of a cell that later records may join has an additional bit, so that it is not 1.
+        let is_open = if SATURATES { 0 } else { OPEN };
         loop {
             if head == tail {
                 (head, tail) = (done, done);
                 if closed < cells {
                     check()?;
+                    if records.len() - rest.len() - done > most {
+                        return Ok(Some(0));
+                    }
                     let (now, later) = rest.split_at(run_len(rest, shift));
                     rest = later;
                     // Cells are cleared in order, just before records reach them, which brings them
@@ -242,7 +314,7 @@ impl<const W: usize> Peeler<W> {
                         _ => cells,
                     };
                     sums[open..reach].fill([0; W]);
-                    degrees[open..reach].fill(0);
+                    degrees[open..reach].fill(is_open);
                     open = reach;
                     for (number, now) in now.chunks(CHECKED).enumerate() {
                         if number > 0 {
@@ -251,7 +323,7 @@ impl<const W: usize> Peeler<W> {
                         let mut seen = 0;
                         // Copies, because the compiler would read a record again for each cell.
                         for record in now.iter().copied() {
-                            for cell in graph.edge(multiplier, record[0]).cells {
+                            for cell in graph.edge_of::<FORM>(multiplier, record[0]).cells {
                                 // SAFETY: the graph guarantees that the cell is below `cells`, the
                                 // length of `sums`.
                                 add(unsafe { sums.get_unchecked_mut(cell) }, &record);
@@ -265,7 +337,7 @@ impl<const W: usize> Peeler<W> {
                                 }
                             }
                         }
-                        if seen >= 128 {
+                        if seen & (OPEN / 2) > 0 {
                             return Ok(None);
                         }
                     }
@@ -273,8 +345,12 @@ impl<const W: usize> Peeler<W> {
                         .first()
                         .map(|record| graph.closed_below(first(record[0] & !packed::mask(shift))));
                     let below = max(closed, below.unwrap_or(cells));
-                    for (cell, degree) in (closed..).zip(&degrees[closed..below]) {
-                        enqueue(graph, order, &mut tail, &mut self.late, cell, *degree == 1);
+                    assert!(tail + (below - closed) <= cells, "the records are not ordered");
+                    for (cell, degree) in (closed..).zip(&mut degrees[closed..below]) {
+                        *degree ^= is_open;
+                        let alone = *degree == 1;
+                        // SAFETY: the assertion above; `order` has more than `cells` elements.
+                        unsafe { enqueue(&graph, order, &mut tail, &mut self.late, cell, alone) };
                     }
                     closed = below;
                 } else if let Some(cell) = self.late.pop() {
@@ -290,24 +366,40 @@ impl<const W: usize> Peeler<W> {
             }
             let stop = head + CHECKED;
             while head < min(tail, stop) {
-                let cell = order[head] as usize;
+                // SAFETY: `head` is below `tail`, and what was written below `tail` are cells.
+                let cell = unsafe { *order.get_unchecked(head) } as usize;
                 head += 1;
-                if degrees[cell] != 1 {
+                // SAFETY: as above; `degrees` has `cells` elements.
+                let degree = unsafe { degrees.get_unchecked_mut(cell) };
+                if *degree != 1 {
                     continue;
                 }
-                order[done] = cell as u32;
+                *degree = 0;
+                // A cell is queued once: when it closes with a degree of 1, or when its degree falls to
+                // 1 after that.
+                assert!(tail <= cells, "the records are not ordered");
+                // SAFETY: `done` is less than `head`, because it grows as often at most.
+                *unsafe { order.get_unchecked_mut(done) } = cell as u32;
                 done += 1;
-                let record = sums[cell];
-                for other in graph.edge(multiplier, record[0]).cells {
+                // SAFETY: as above; `sums` has `cells` elements.
+                let record = *unsafe { sums.get_unchecked(cell) };
+                let edge = graph.edge_of::<FORM>(multiplier, record[0]).cells;
+                // The cells without the record's own, which keeps the record, in their order, on which the
+                // owners depend. A cell that the record has twice has a degree above 1 and is not its own.
+                let mut is_after = false;
+                for i in 0..K - 1 {
+                    is_after |= edge[i] == cell;
+                    let other = if is_after { edge[i + 1] } else { edge[i] };
                     // SAFETY: as above: the cell is below `cells`, the length of `sums`.
                     add(unsafe { sums.get_unchecked_mut(other) }, &record);
                     // SAFETY: as above; `degrees` has the same length.
                     let degree = unsafe { degrees.get_unchecked_mut(other) };
                     *degree -= u8::from(!SATURATES || *degree != MANY);
-                    let alone = *degree == 1 && other < closed;
-                    enqueue(graph, order, &mut tail, &mut self.late, other, alone);
+                    let alone = *degree == 1 && (!SATURATES || other < closed);
+                    // SAFETY: `tail` was at most `cells` and has grown by less than `K` since, and `order`
+                    // has `cells + K` elements.
+                    unsafe { enqueue(&graph, order, &mut tail, &mut self.late, other, alone) };
                 }
-                sums[cell] = record;
             }
             if head < tail {
                 check()?;
@@ -332,23 +424,35 @@ impl<const W: usize> Peeler<W> {
 
     /// Calls `each` for [`Peeler::owners`] and `check` every few milliseconds. As a loop of its own it takes
     /// two thirds of the instructions.
+    ///
+    /// # Panics
+    /// Panics if the graph is not that of the last call of [`Peeler::peel`] and has fewer cells.
     #[inline(always)]
     fn each_owner<E>(
         &self,
+        cells: usize,
         mut check: impl FnMut() -> Result<(), E>,
         mut each: impl FnMut(usize, &[u64; W]),
     ) -> Result<(), E> {
-        let sums = self.sums.as_chunks().0;
-        let mut end = self.peeled;
+        assert!(self.cells <= cells, "the graph has fewer cells than that which was peeled");
+        let sums = &self.sums.as_chunks().0[..self.cells];
+        let (mut end, order) = (self.peeled, &self.order[..self.peeled]);
         while end > 0 {
             check()?;
-            let order = &self.order[..end];
             let start = end.saturating_sub(CHECKED);
-            for at in (start..end).rev() {
-                prefetch(&self.sums, order[at.saturating_sub(AHEAD)] as usize * W);
-                let cell = order[at] as usize;
-                each(cell, &sums[cell]);
+            let mut each = |cell: u32| {
+                // SAFETY: the owned cells are below the number of cells of the graph that was peeled.
+                each(cell as usize, unsafe { sums.get_unchecked(cell as usize) });
+            };
+            // The last cells have too few after them. In a loop of their own, because the choice takes a
+            // quarter of the instructions.
+            let last = max(start, min(AHEAD, end));
+            let ahead = &order[last.saturating_sub(AHEAD)..end.saturating_sub(AHEAD)];
+            for (cell, ahead) in order[last..end].iter().zip(ahead).rev() {
+                prefetch(sums, *ahead as usize);
+                each(*cell);
             }
+            order[start..last].iter().rev().for_each(|cell| each(*cell));
             end = start;
         }
         Ok(())
@@ -371,39 +475,57 @@ impl<const W: usize> Peeler<W> {
         table: &mut [u64],
         check: impl FnMut() -> Result<(), E>,
     ) -> Result<(), E> {
+        match graph.form() {
+            0 => self.fill_in::<K, 0, E>(graph, multiplier, width, table, check),
+            1 => self.fill_in::<K, 1, E>(graph, multiplier, width, table, check),
+            _ => self.fill_in::<K, 2, E>(graph, multiplier, width, table, check),
+        }
+    }
+
+    /// Does the same for graphs of one form.
+    fn fill_in<const K: usize, const FORM: u8, E>(
+        &self,
+        graph: &impl Graph<K>,
+        multiplier: u64,
+        width: u32,
+        table: &mut [u64],
+        check: impl FnMut() -> Result<(), E>,
+    ) -> Result<(), E> {
         let is_little = cfg!(target_endian = "little");
         match width {
             8 if is_little => {
                 // SAFETY: all bits of a word are initialised, and any bits are a number.
                 let (_, cells, _) = unsafe { table.align_to_mut::<u8>() };
-                self.fill_whole(graph, multiplier, cells, check)
+                self.fill_whole::<K, FORM, _, E>(graph, multiplier, cells, check)
             }
             16 if is_little => {
                 // SAFETY: as above.
                 let (_, cells, _) = unsafe { table.align_to_mut::<u16>() };
-                self.fill_whole(graph, multiplier, cells, check)
+                self.fill_whole::<K, FORM, _, E>(graph, multiplier, cells, check)
             }
             _ => self.fill_packed(graph, multiplier, width, table, check),
         }
     }
 
     /// Does the same for cells of whole bytes.
-    fn fill_whole<const K: usize, C: Cell, E>(
+    fn fill_whole<const K: usize, const FORM: u8, C: Cell, E>(
         &self,
         graph: &impl Graph<K>,
         multiplier: u64,
         table: &mut [C],
         check: impl FnMut() -> Result<(), E>,
     ) -> Result<(), E> {
+        let graph = *graph;
         let table = &mut table[..graph.cells()];
-        self.each_owner(check, |cell, record| {
-            let edge = graph.edge(multiplier, record[0]);
+        self.each_owner(table.len(), check, |cell, record| {
+            let edge = graph.edge_of::<FORM>(multiplier, record[0]);
             let value = edge.cells.iter().fold(C::low(edge.print), |sum, cell| {
                 // SAFETY: the graph guarantees that the cell is below the number of cells, which is the
                 // length of the table.
                 sum.xor(*unsafe { table.get_unchecked(*cell) })
             });
-            table[cell] = value;
+            // SAFETY: as above, for an owned cell of the same graph.
+            *unsafe { table.get_unchecked_mut(cell) } = value;
         })
     }
 
@@ -415,7 +537,7 @@ impl<const W: usize> Peeler<W> {
         table: &mut [u64],
         check: impl FnMut() -> Result<(), E>,
     ) -> Result<(), E> {
-        self.each_owner(check, |cell, record| {
+        self.each_owner(graph.cells(), check, |cell, record| {
             let edge = graph.edge(multiplier, record[0]);
             let get = |cell: &usize| packed::get(table, width, *cell as u64);
             let value = edge.cells.iter().fold(edge.print, |sum, cell| sum ^ get(cell));
@@ -436,8 +558,8 @@ impl<const W: usize> Peeler<W> {
     }
 
     /// Grows the tables. Their content does not matter.
-    fn reserve(&mut self, cells: usize) -> Result<(), OutOfMemory> {
-        // Each cell is in the queue at most once, and one entry past the end may be overwritten.
+    fn reserve<const K: usize>(&mut self, cells: usize) -> Result<(), OutOfMemory> {
+        // Each cell is in the queue at most once, and entries past the end may be overwritten.
         let out_of_memory = |_| OutOfMemory { bytes: (cells * 5) as u64 };
         if self.sums.len() < cells * W {
             self.sums = Words::zeroed(cells * W)?;
@@ -445,7 +567,7 @@ impl<const W: usize> Peeler<W> {
         let more = cells.saturating_sub(self.degrees.len());
         self.degrees.try_reserve(more).map_err(out_of_memory)?;
         self.degrees.resize(self.degrees.len() + more, 0);
-        let more = (cells + 1).saturating_sub(self.order.len());
+        let more = (cells + K).saturating_sub(self.order.len());
         self.order.try_reserve(more).map_err(out_of_memory)?;
         self.order.resize(self.order.len() + more, 0);
         Ok(())
@@ -480,13 +602,15 @@ cell!(u8 u16);
 #[inline(always)]
 fn run_len<const W: usize>(records: &[[u64; W]], shift: u32) -> usize {
     let [first, ..] = records else { return 0 };
-    let differs = |record: &[u64; W]| (record[0] ^ first[0]) & !packed::mask(shift) != 0;
-    records.iter().position(differs).unwrap_or(records.len())
+    records.partition_point(|record| record[0] <= first[0] | packed::mask(shift))
 }
 
 /// Appends a cell to the queue, or to the late cells, if it is `alone`.
+///
+/// # Safety
+/// `order` must have more than `tail` elements.
 #[inline(always)]
-fn enqueue<const K: usize>(
+unsafe fn enqueue<const K: usize>(
     graph: &impl Graph<K>,
     order: &mut [u32],
     tail: &mut usize,
@@ -498,7 +622,8 @@ fn enqueue<const K: usize>(
         late.extend(alone.then_some(cell as u32));
     } else {
         // Always written but kept only if `alone`: a branch would be mispredicted.
-        order[*tail] = cell as u32;
+        // SAFETY: the caller guarantees it.
+        *unsafe { order.get_unchecked_mut(*tail) } = cell as u32;
         *tail += usize::from(alone);
     }
 }

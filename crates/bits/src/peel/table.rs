@@ -177,7 +177,7 @@ impl FuseTable {
             shard_mask: shards - 1,
             places: graph.places,
             multiplier: seeds[0],
-            safe: graph.safe(),
+            safe: graph.safe,
             mask: graph.mask,
             words,
             seeds,

@@ -69,6 +69,24 @@ impl<const W: usize> Arena<W> {
         Ok(())
     }
 
+    /// Takes the blocks of `other`, which are all full. Copies only those of its last slab, if that has
+    /// room left.
+    pub(super) fn absorb(&mut self, mut other: Self) -> Result<(), Error> {
+        let full = other.owners.len() / SLAB;
+        let owners = other.owners.split_off(full * SLAB);
+        if let Some(rest) = other.slabs.get(full) {
+            for (owner, block) in owners.iter().zip(rest.as_chunks().0.chunks_exact(BLOCK)) {
+                self.push(usize::from(*owner), block)?;
+            }
+        }
+        for owner in &other.owners {
+            self.lens[usize::from(*owner)] += BLOCK;
+        }
+        self.slabs.splice(..0, other.slabs.drain(..full));
+        self.owners.splice(..0, other.owners);
+        Ok(())
+    }
+
     /// Removes all records and keeps the memory.
     #[cfg(feature = "std")]
     pub(super) fn clear(&mut self) {

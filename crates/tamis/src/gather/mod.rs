@@ -21,11 +21,11 @@
 //! number of threads.
 //!
 //! **Order.** Kinds that are peeled need the records only in the order of some leading bits, so theirs
-//! are partitioned into runs of about 2^9 records. The records of other kinds are sorted.
+//! are partitioned into runs of about 2^8 records. The records of other kinds are sorted.
 //!
 //! **Memory.** Up to 2^17 records are kept in one vector. More are partitioned into 256 buckets as
-//! they arrive, in blocks that are never copied to grow: 8 bytes per record. Only the buckets being
-//! sorted are held twice. Sorting writes a bucket back to its own blocks.
+//! they arrive, by up to 4 threads, in blocks that are never copied to grow: 8 bytes per record. Only
+//! the buckets being sorted are held twice. Sorting writes a bucket back to its own blocks.
 //!
 //! **A memory limit** covers the records, the table, the buckets being sorted and the working memory
 //! of the solver. Blocks that do not fit go to an unnamed file, bucket by bucket. The build uses
@@ -94,20 +94,27 @@ pub(crate) struct Gathering<'m, const W: usize> {
     /// All records, up to [`FEW`].
     few: Vec<Record<W>>,
     many: Option<Many<W>>,
+    /// What other threads have collected.
+    others: Vec<Many<W>>,
     read: u64,
 }
+
+/// Items that threads share: fewer take less time than starting a thread for each part of them.
+const SHARED: usize = 1 << 17;
+/// The most threads that collect records. Each takes up to 5 MiB.
+const MAX_COLLECTORS: usize = 4;
 
 /// How the gathered records are ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
     Sorted,
-    /// By so many leading bits that about 2^9 records share them. This takes a third of the time, and
+    /// By so many leading bits that about 2^8 records share them. This takes a third of the time, and
     /// is all that peeling needs.
     Runs,
 }
 
 /// The binary logarithm of the least records that share their leading bits in [`Order::Runs`].
-const RUN_BITS: u32 = 9;
+const RUN_BITS: u32 = 8;
 /// The most bits by which a bucket is partitioned at once.
 const MAX_DIGIT: u32 = 12;
 /// Fewer records than this are always sorted.
@@ -116,7 +123,8 @@ const SORTED: usize = 1 << 12;
 impl<'m, const W: usize> Gathering<'m, W> {
     /// Returns an empty collection.
     pub(crate) fn new(options: &'m BuildOptions<'m>) -> Self {
-        Self { options, order: Order::Sorted, few: Vec::new(), many: None, read: 0 }
+        let (few, others) = (Vec::new(), Vec::new());
+        Self { options, order: Order::Sorted, few, many: None, others, read: 0 }
     }
 
     /// Returns an empty collection that orders the records only as far as peeling needs it.
@@ -147,11 +155,49 @@ impl<'m, const W: usize> Gathering<'m, W> {
         many.extend(records, self.options)
     }
 
+    /// Adds the record of each item. Threads share many items, unless there is a memory limit, which is
+    /// checked for all records together.
+    fn extend_from<T: Sync>(
+        &mut self,
+        items: &[T],
+        record: impl Fn(&T) -> Record<W> + MaybeSync,
+    ) -> Result<(), Error> {
+        let options = self.options;
+        let threads = options.thread_count().min(MAX_COLLECTORS);
+        let is_few = self.many.is_none() && self.few.len() + items.len() <= FEW;
+        let is_limited = options.memory_limit().is_some();
+        if threads < 2 || items.len() < SHARED || is_few || is_limited {
+            return self.extend(items.iter().map(record));
+        }
+        let (own, rest) = items.split_at(items.len() / threads);
+        while self.others.len() < threads - 1 {
+            self.others.push(Many::new(options)?);
+        }
+        if self.many.is_none() {
+            let many = self.many.insert(Many::new(options)?);
+            many.extend(take(&mut self.few).into_iter(), options)?;
+        }
+        self.read += items.len() as u64;
+        let parts = rest.chunks(rest.len().div_ceil(threads - 1));
+        let jobs: Vec<_> = self
+            .many
+            .iter_mut()
+            .chain(&mut self.others)
+            .zip([own].into_iter().chain(parts))
+            .collect();
+        run_jobs(threads, jobs.into_iter(), |_: &mut (), (many, items)| {
+            many.extend(items.iter().map(&record), options)
+        })
+    }
+
     /// Sorts the records and drops duplicates.
     pub(crate) fn finish(self) -> Result<Gathered<W>, Error> {
-        let Self { options, order, few, many, read } = self;
+        let Self { options, order, few, many, others, read } = self;
         options.advance(0, read)?;
-        if let Some(many) = many {
+        if let Some(mut many) = many {
+            for other in others {
+                many.absorb(other, options)?;
+            }
             return many.finish(options, order);
         }
         let mut sorter = Sorter::default();
@@ -178,7 +224,7 @@ pub(crate) fn gather_runs(
     keys: impl KeySource,
 ) -> Result<Gathered<1>, Error> {
     let mut gathering = Gathering::in_runs(options);
-    read_all(options, keys, |run| gathering.extend(run.iter().map(|key| [key.hi])))?;
+    read_all(options, keys, |run| gathering.extend_from(run, |key| [key.hi]))?;
     gathering.finish()
 }
 
@@ -188,7 +234,7 @@ pub(crate) fn gather(
     keys: impl KeySource,
 ) -> Result<Gathered<1>, Error> {
     let mut gathering = Gathering::new(options);
-    read_all(options, keys, |run| gathering.extend(run.iter().map(|key| [key.hi])))?;
+    read_all(options, keys, |run| gathering.extend_from(run, |key| [key.hi]))?;
     gathering.finish()
 }
 
@@ -237,13 +283,28 @@ impl<const W: usize> Many<W> {
             }
             *recent = record;
             self.placed.add(&record);
-            let bucket = (record[0] >> (64 - BUCKET_BITS)) as usize;
-            let fill = self.fill[bucket];
-            self.buffers[bucket * BLOCK + fill] = record;
-            self.fill[bucket] = fill + 1;
-            if fill + 1 == BLOCK {
-                self.flush(bucket, options)?;
-            }
+            self.place(record, options)?;
+        }
+        Ok(())
+    }
+
+    /// Appends a record to its bucket.
+    #[inline(always)]
+    fn place(&mut self, record: Record<W>, options: &BuildOptions<'_>) -> Result<(), Error> {
+        let bucket = (record[0] >> (64 - BUCKET_BITS)) as usize;
+        let fill = self.fill[bucket];
+        self.buffers[bucket * BLOCK + fill] = record;
+        self.fill[bucket] = fill + 1;
+        if fill + 1 == BLOCK { self.flush(bucket, options) } else { Ok(()) }
+    }
+
+    /// Takes the records of `other`. Neither has spilled any.
+    fn absorb(&mut self, other: Self, options: &BuildOptions<'_>) -> Result<(), Error> {
+        let Self { buffers, fill, arena, placed, .. } = other;
+        self.arena.absorb(arena)?;
+        self.placed.join(placed);
+        for (buffer, fill) in buffers.chunks(BLOCK).zip(fill) {
+            buffer[..fill].iter().try_for_each(|record| self.place(*record, options))?;
         }
         Ok(())
     }

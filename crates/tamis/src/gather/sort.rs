@@ -160,6 +160,8 @@ impl Digit {
 
     /// Copies the records to `to`, ordered by this digit and otherwise in their present order. Sets
     /// `ends` to the end of each value.
+    // In larger functions the loops have too few registers.
+    #[inline(never)]
     fn partition<const W: usize>(
         self,
         pieces: &[impl AsRef<[Record<W>]>],
@@ -171,8 +173,11 @@ impl Digit {
         let value = |record: &Record<W>| (record[0] >> shift) as usize & mask;
         ends.clear();
         ends.resize(mask + 1, 0);
-        for record in pieces.iter().flat_map(AsRef::as_ref) {
-            ends[value(record)] += 1;
+        let ends = &mut ends[..=mask];
+        for piece in pieces {
+            for record in piece.as_ref() {
+                ends[value(record)] += 1;
+            }
         }
         let mut start = 0;
         for end in &mut *ends {
@@ -199,8 +204,9 @@ impl Digit {
 #[derive(Debug, Default)]
 struct Seen(Vec<u64>);
 
-/// Bits of the digest that [`Seen`] has a bit for each value of: 8 KiB, which stay in the cache.
-const SEEN_BITS: u32 = 16;
+/// Bits of the digest that [`Seen`] has a bit for each value of: 4 KiB, which stay in the cache. Of a run
+/// of 2^8 to 2^9 records, two or so have a bit that was set before.
+const SEEN_BITS: u32 = 15;
 /// The most records that [`Seen`] looks at, and of those the most that may have the same bits.
 const MAX_RUN: usize = 1 << 13;
 const MAX_SUSPECTS: usize = 64;
@@ -208,16 +214,22 @@ const MAX_SUSPECTS: usize = 64;
 impl Seen {
     /// Returns whether some of the records, which share `known` leading bits, may be equal. If there are
     /// too many to tell, it returns true.
+    // As above.
+    #[inline(never)]
     fn may_repeat<const W: usize>(&mut self, records: &[Record<W>], known: u32) -> bool {
         if records.len() > MAX_RUN || known + SEEN_BITS > 64 {
             return true;
         }
-        self.0.clear();
-        self.0.resize(1 << (SEEN_BITS - 6), 0);
+        const WORDS: usize = 1 << (SEEN_BITS - 6);
+        self.0.resize(WORDS, 0);
+        self.0.fill(0);
+        // An array, so that the compiler knows its length.
+        let bits: &mut [u64; WORDS] = (&mut self.0[..]).try_into().expect("so many words");
+        let shift = 64 - known - SEEN_BITS;
         let (mut suspects, mut count) = ([[0; W]; MAX_SUSPECTS + 1], 0);
         for record in records {
-            let value = (record[0] >> (64 - known - SEEN_BITS)) as u16;
-            let (word, bit) = (&mut self.0[usize::from(value / 64)], 1 << (value % 64));
+            let value = record[0] >> shift;
+            let (word, bit) = (&mut bits[(value / 64) as usize % WORDS], 1 << (value % 64));
             // Always written but kept only if the bit was set: a branch would be mispredicted.
             suspects[count] = *record;
             count = (count + usize::from(*word & bit != 0)).min(MAX_SUSPECTS);

@@ -69,6 +69,25 @@ fn every_record_reaches_its_shard_once_in_order() {
     }
 }
 
+/// Several threads collect enough records for more than one slab each.
+#[test]
+fn threads_collect_the_same_records() {
+    let records: Vec<_> = (0..2_500_000).map(|n| [mix(n - n % 5 / 4)]).collect();
+    let (expected, _) = check(&BuildOptions::new(), &records, 6);
+    for (threads, run) in [(2, 1 << 18), (3, 2_000_000), (9, 1 << 18), (2, 140_000)] {
+        let options = BuildOptions::new().threads(threads);
+        let mut gathering = Gathering::new(&options);
+        for run in records.chunks(run) {
+            gathering.extend_from(run, |record| *record).unwrap();
+        }
+        assert!(!gathering.others.is_empty());
+        let gathered = gathering.finish().unwrap();
+        let copy = |_: usize, records: &[Record<1>], _: &mut [u64]| Ok(records.to_vec());
+        let found = gathered.solve(&options, 6, &mut [0; 64], copy).unwrap();
+        assert!(found == expected, "{threads} threads, runs of {run}");
+    }
+}
+
 #[test]
 fn a_memory_limit_does_not_change_the_result() {
     let reports = Mutex::new(Vec::new());

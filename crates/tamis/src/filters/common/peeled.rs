@@ -671,9 +671,28 @@ impl Probe {
 ///
 /// Small shards are so tight that most multipliers fail, large shards so that few do. With this many
 /// attempts, a shard of hashed keys fails with probability 10^-11.
-pub(in crate::filters) fn attempts(records: usize, cells: usize) -> u64 {
+fn attempts(records: usize, cells: usize) -> u64 {
     // More records than cells cannot be peeled, whatever the multiplier.
     if records > cells { 1 } else { ((1 << 24) / (records as u64 + 1)).clamp(24, 255) }
+}
+
+/// Peels the records of one shard, all of them if one of its multipliers does, else as many as the last one
+/// can. The numbers of the multipliers begin with `from`. Returns the multiplier and the peeled records.
+pub(in crate::filters) fn peel_shard<const K: usize, const W: usize>(
+    peeler: &mut Peeler<W>,
+    graph: &impl Graph<K>,
+    from: u64,
+    records: &[Record<W>],
+    check: impl Fn() -> Result<(), Error>,
+) -> Result<(u64, usize), Error> {
+    let last = from + attempts(records.len(), graph.cells()) - 1;
+    for seed in (from..last).map(multiplier) {
+        if peeler.peel_all(graph, seed, records, &check)? {
+            return Ok((seed, records.len()));
+        }
+    }
+    let seed = multiplier(last);
+    Ok((seed, peeler.peel(graph, seed, records, check)?))
 }
 
 /// Fills the cells of one shard.
@@ -685,14 +704,7 @@ fn solve_shard<const K: usize>(
     part: &mut [u64],
     check: impl Fn() -> Result<(), Error>,
 ) -> Result<Shard, Error> {
-    let (mut seed, mut peeled) = (multiplier(0), 0);
-    for number in 0..attempts(records.len(), graph.cells()) {
-        seed = multiplier(number);
-        peeled = peeler.peel(graph, seed, records, &check)?;
-        if peeled == records.len() {
-            break;
-        }
-    }
+    let (seed, peeled) = peel_shard(peeler, graph, 0, records, &check)?;
     let width = cells.width();
     let words = (graph.cells() * width as usize).div_ceil(64);
     let mut apart = (words != part.len()).then(|| vec![0; words]);

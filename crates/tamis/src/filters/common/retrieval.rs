@@ -17,11 +17,11 @@
 
 use alloc::vec::Vec;
 
-use tamis_bits::peel::{Fuse, Graph, Peeler, multiplier};
+use tamis_bits::peel::{Fuse, Graph, Peeler};
 use tamis_bits::{Words, packed, prefetch, set};
 use tamis_format::{Fields, Name, Reader, Writer};
 
-use super::peeled::{FuseSize, MAX_SHARD_BITS, attempts, fuse_size};
+use super::peeled::{FuseSize, MAX_SHARD_BITS, fuse_size, peel_shard};
 use super::usize_words;
 use crate::error::Error;
 use crate::gather::{Gathered, Record};
@@ -388,14 +388,7 @@ fn solve_shard(
     cells: &impl Cells,
     check: impl Fn() -> Result<(), Error>,
 ) -> Result<Shard, Error> {
-    let (mut seed, mut peeled) = (multiplier(from), 0);
-    for number in 0..attempts(records.len(), grid.graph.cells()) {
-        seed = multiplier(from + number);
-        peeled = peeler.peel(&grid.graph, seed, records, &check)?;
-        if peeled == records.len() {
-            break;
-        }
-    }
+    let (seed, peeled) = peel_shard(peeler, &grid.graph, from, records, &check)?;
     let mut owners = peeler.owners();
     for _ in (0..records.len()).step_by(CHECKED) {
         check()?;
