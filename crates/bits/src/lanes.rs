@@ -54,7 +54,8 @@ fn checked(words: &[u64], byte: u64) -> usize {
 #[inline(always)]
 fn load(words: &[u64], byte: usize) -> u64 {
     debug_assert!(byte + 8 <= words.len() * 8);
-    // SAFETY: bytes `byte` to `byte + 7` lie within the words: `checked` asserted it.
+    // SAFETY: bytes `byte` to `byte + 7` lie within the words: every caller has asserted it by `checked` or
+    // tested it by `Halves::of`.
     let at = unsafe { words.as_ptr().cast::<u8>().add(byte) };
     // SAFETY: as above, and the read needs no alignment.
     unsafe { at.cast::<u64>().read_unaligned() }
