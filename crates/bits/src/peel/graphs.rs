@@ -22,14 +22,15 @@ pub(super) const fn product(a: u64, b: u64) -> (u64, u64) {
 ///                                                                          are folded back
 /// ```
 ///
-/// Two products give all cells: `digest · places` has the first cell in its upper half, and
-/// `digest · multiplier` has the offsets of the others in its middle bits. The fingerprint is the low
-/// bits of the digest.
+/// One product gives all cells. Its factor is `places · 2^32` less the low 32 bits of the multiplier, so
+/// `digest · factor` has the first cell in its highest 32 bits and the offsets of the others below. The
+/// fingerprint is the low bits of the digest.
 ///
 /// `y` grows with the digest, so that records in the order of their leading bits use the table from
-/// one end to the other. It does not depend on the multiplier, so another attempt needs no other
+/// one end to the other. Another multiplier changes it by 1 at most, so another attempt needs no other
 /// order. In a graph of fewer than 2^16 cells the first cells can be so uneven that no multiplier
-/// helps. There they depend on the multiplier too, unless the graph belongs to one of several shards.
+/// helps. There they depend on the multiplier too, which takes a second product, unless the graph belongs to
+/// one of several shards.
 ///
 /// It differs from the graph of the binary fuse filter (Graf, Lemire 2022), which is divided into
 /// segments, has fewer records per cell at both ends and begins to peel at both. One end is enough,
@@ -55,6 +56,8 @@ pub struct Fuse<const K: usize> {
 const SMALL: usize = 1 << 16;
 /// The largest logarithm of a segment: the middle of a product provides three places of 20 bits.
 const MAX_SEGMENT: u32 = 20;
+/// The bits below the number of the first cell in the upper half of a product.
+pub(super) const FRACTION: u32 = 32;
 /// The logarithm of the cells that the records of a run have their first cell in.
 const RUN_CELLS: u32 = 11;
 
@@ -76,6 +79,12 @@ impl<const K: usize> Fuse<K> {
             is_small: shard_bits == 0 && cells < SMALL as u64,
             safe: cells.saturating_sub((K as u64 - 1) << segment),
         })
+    }
+
+    /// Returns the factor of digests in a large graph: for any multiplier, a first cell is below `places`.
+    #[inline(always)]
+    pub(super) const fn factor(places: u64, multiplier: u64) -> u64 {
+        (places << FRACTION) - multiplier as u32 as u64
     }
 
     /// Returns the least number of cells for a segment.
@@ -106,7 +115,8 @@ pub(super) const fn offset(i: usize, (high, low): (u64, u64), mask: u64) -> u64 
     }
 }
 
-// SAFETY: the first cell is below `places`, which is less than `cells`. The others are below
+// SAFETY: the first cell is below `places`, which is less than `cells`: `factor` is at most `places · 2^32`. The
+// others are below
 // `places + (K - 1) s` before folding, which is at most `fold + 1`, because there are at least
 // `least` cells. So neither part of the sum `fold` is negative, and the smaller is below `cells`.
 unsafe impl<const K: usize> Graph<K> for Fuse<K> {
@@ -132,8 +142,8 @@ unsafe impl<const K: usize> Graph<K> for Fuse<K> {
             SHARDS => digest.rotate_left(self.shard_bits),
             _ => digest,
         };
-        let first = scale(key, self.places);
-        let halves = product(key, multiplier);
+        let halves = product(key, Self::factor(self.places, multiplier));
+        let first = halves.0 >> FRACTION;
         let (mut cells, mut next) = ([first as usize; K], first + 1);
         for (i, cell) in cells.iter_mut().enumerate().skip(1) {
             *cell = (next + offset(i, halves, self.mask)) as usize;
@@ -173,10 +183,14 @@ unsafe impl<const K: usize> Graph<K> for Fuse<K> {
 
     #[inline(always)]
     fn edge(&self, multiplier: u64, digest: u64) -> Edge<K> {
-        let spread = if self.is_small { multiplier } else { 1 };
-        let key = digest.rotate_left(self.shard_bits).wrapping_mul(spread);
-        let first = scale(key, self.places);
-        let halves = product(key, multiplier);
+        let (halves, first) = if self.is_small {
+            let key = digest.wrapping_mul(multiplier);
+            (product(key, multiplier), scale(key, self.places))
+        } else {
+            let key = digest.rotate_left(self.shard_bits);
+            let halves = product(key, Self::factor(self.places, multiplier));
+            (halves, halves.0 >> FRACTION)
+        };
         let (mut cells, mut next) = ([first as usize; K], first + 1);
         for (i, cell) in cells.iter_mut().enumerate().skip(1) {
             let at = next + offset(i, halves, self.mask);

@@ -1,6 +1,6 @@
 //! Lookups in the cells of fuse graphs.
 
-use super::graphs::{Fuse, offset, product};
+use super::graphs::{FRACTION, Fuse, offset, product};
 use crate::packed::mask;
 use crate::prefetch::prefetch;
 use crate::range::scale;
@@ -9,9 +9,8 @@ use crate::words::Words;
 /// The cells of one or more shards of a fuse graph, with all that a lookup needs.
 ///
 /// ```text
-///  digest ──► leading bits ──► shard ──► multiplier                     one word per shard
-///    │    ──► · places ──► first cell
-///    │    ──► · multiplier ──► offsets of the others
+///  digest ──► leading bits ──► shard ──► multiplier ──► factor          one word per shard
+///    │    ──► · factor ──► first cell, and offsets of the others
 ///    └──► low bits ──► fingerprint
 ///
 ///  table  │ cells of shard 0 │ cells of shard 1 │ …
@@ -33,9 +32,9 @@ pub struct FuseTable {
     shard_bits: u32,
     /// The number of shards, minus 1.
     shard_mask: u64,
-    /// What a lookup in one shard needs, in the order in which it does.
-    places: u64,
-    multiplier: u64,
+    /// What a lookup in one shard needs, in the order in which it does. The factor is the multiplier if the graph
+    /// is small.
+    factor: u64,
     /// If the first cell is less, no other cell is folded.
     safe: u64,
     mask: u64,
@@ -43,6 +42,7 @@ pub struct FuseTable {
     seeds: Words,
     /// The bytes of a shard.
     stride: u64,
+    places: u64,
     fold: u64,
     width: u32,
     /// The bits of a fingerprint.
@@ -176,7 +176,10 @@ impl FuseTable {
             shard_bits: graph.shard_bits,
             shard_mask: shards - 1,
             places: graph.places,
-            multiplier: seeds[0],
+            factor: match layout {
+                ONE => Fuse::<K>::factor(graph.places, seeds[0]),
+                _ => seeds[0],
+            },
             safe: graph.safe,
             mask: graph.mask,
             words,
@@ -363,19 +366,22 @@ impl FuseTable {
 
     #[inline(always)]
     fn spot<const LAYOUT: u8>(&self, digest: u64) -> Spot {
-        let (mut from, mut seed, mut key) = (0, self.multiplier, digest);
+        let (mut from, mut key, mut factor) = (0, digest, self.factor);
         match LAYOUT {
-            SMALL => key = digest.wrapping_mul(self.multiplier),
+            SMALL => key = digest.wrapping_mul(factor),
             ONE => {}
             _ => {
                 key = digest.rotate_left(self.shard_bits);
                 let shard = key & self.shard_mask;
                 from = (shard * self.stride) as usize;
                 // SAFETY: `new` has checked that there is a seed for each of `2^shard_bits` shards.
-                seed = unsafe { *self.seeds.get_unchecked(shard as usize) };
+                let seed = unsafe { *self.seeds.get_unchecked(shard as usize) };
+                factor = Fuse::<3>::factor(self.places, seed);
             }
         }
-        Spot { from, first: scale(key, self.places), halves: product(key, seed) }
+        let halves = product(key, factor);
+        let first = if LAYOUT == SMALL { scale(key, self.places) } else { halves.0 >> FRACTION };
+        Spot { from, first, halves }
     }
 
     /// Returns cell number `i` of a digest in its shard. `FOLDS` may be false if no cell is folded.

@@ -28,7 +28,8 @@ fn edges_are_sound<const K: usize>(graph: &impl Graph<K>, skip: u32, ascends: bo
     let digests = (0..2000).map(mix).chain([0, 1, 2, u64::MAX, u64::MAX - 1, 1 << 63]);
     let mut digests: Vec<u64> = digests.map(|digest| digest >> skip).collect();
     digests.sort_unstable();
-    for multiplier in (0..4).map(multiplier) {
+    let extremes = [0, 1, u64::MAX, u32::MAX.into(), 1 << 32];
+    for multiplier in (0..4).map(multiplier).chain(extremes) {
         let edges = digests.iter().map(|digest| graph.edge(multiplier, *digest));
         let firsts: Vec<usize> = edges.clone().map(|edge| edge.cells[0]).collect();
         assert!(firsts.is_sorted() || !ascends);
@@ -71,26 +72,55 @@ fn absurd_graphs_are_refused() {
     }
 }
 
-/// Cells other than the first are spread evenly, and rarely equal.
+/// The cells of digests in a large graph are those of the definition, computed in 128 bits.
+#[test]
+fn large_graphs_select_cells_by_one_product() {
+    for (cells, segment, shard_bits) in [(1 << 16, 9, 0), (200_003, 12, 0), (70_000, 10, 5)] {
+        let graph = Fuse::<4>::new(cells, segment, shard_bits).unwrap();
+        let (places, size) = (cells - (1 << segment), 1u128 << segment);
+        for number in 0..200u64 {
+            let (multiplier, digest) = (multiplier(number % 7), mix(number));
+            let factor = u128::from(places << 32) - u128::from(multiplier % (1 << 32));
+            let product = u128::from(digest.rotate_left(shard_bits)) * factor;
+            let first = product >> 96;
+            let fold = |at: u128| at.min(2 * u128::from(cells) - 1 - at);
+            let expected = [
+                first,
+                fold(first + 1 + (product >> 44) % size),
+                fold(first + 1 + size + (product >> 24) % size),
+                fold(first + 1 + 2 * size + (product >> 64) % size),
+            ];
+            let found = graph.edge(multiplier, digest).cells.map(|cell| cell as u128);
+            assert_eq!(found, expected, "{cells} cells, number {number}");
+        }
+    }
+}
+
+/// Cells other than the first are spread evenly, and rarely equal, in a small and in a large graph.
 #[test]
 fn cells_are_spread_evenly() {
-    let graph = Fuse::<3>::new(6000, 9, 0).unwrap();
-    let (mut counts, mut same) = (vec![0u32; 6000], 0);
-    for i in 0..1_000_000 {
-        let cells = graph.edge(multiplier(3), mix(i)).cells;
-        same += u32::from(HashSet::from(cells).len() < 3);
-        cells.iter().for_each(|cell| counts[*cell] += 1);
+    for scale in [1usize, 16] {
+        let (all, digests) = (6000 * scale, 1_000_000 * scale as u64);
+        let graph = Fuse::<3>::new(all as u64, 9 + scale.ilog2(), 0).unwrap();
+        let (mut counts, mut same) = (vec![0u32; all], 0);
+        for i in 0..digests {
+            let cells @ [a, b, c] = graph.edge(multiplier(3), mix(i)).cells;
+            same += u32::from(a == b || b == c || a == c);
+            cells.iter().for_each(|cell| counts[*cell] += 1);
+        }
+        // 3 · 10^6 over the cells in the middle: six standard deviations.
+        let mean = digests as f64 / (all - 384 * scale) as f64;
+        let even = |counts: &[u32], mean: f64| {
+            counts.iter().all(|n| (f64::from(*n) - mean).abs() < 6.0 * mean.sqrt())
+        };
+        assert!(even(&counts[1024 * scale..4900 * scale], 3.0 * mean), "the middle");
+        let open = &counts[..400 * scale];
+        assert!(open.iter().all(|n| f64::from(*n) < 2.2 * mean), "the open end");
+        let tail = f64::from(counts[4900 * scale..].iter().sum::<u32>());
+        let load = tail / (1100 * scale) as f64 / mean;
+        assert!((load - 3.0).abs() < 0.35, "the folded end: {load}");
+        assert!(same < 1000, "{same} of a million have a cell twice");
     }
-    // 3 · 10^6 over the cells in the middle: six standard deviations.
-    let mean = 1e6 / (6000.0 - 384.0);
-    let even = |from: usize, to: usize, mean: f64| {
-        counts[from..to].iter().all(|n| (f64::from(*n) - mean).abs() < 6.0 * mean.sqrt())
-    };
-    assert!(even(1024, 4900, 3.0 * mean), "the middle");
-    assert!(counts[..400].iter().all(|n| f64::from(*n) < 2.2 * mean), "the open end");
-    let tail = counts[4900..].iter().sum::<u32>();
-    assert!((f64::from(tail) / 1100.0 / mean - 3.0).abs() < 0.35, "the folded end: {tail}");
-    assert!(same < 1000, "{same} of a million have a cell twice");
 }
 
 /// Checks that every record is peeled or in the core, and that owners come in a valid order.

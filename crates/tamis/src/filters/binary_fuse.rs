@@ -3,10 +3,10 @@
 //!
 //! ```text
 //!  digest = hash.hi
-//!    │ leading bits ──► shard ──► its multiplier
-//!    │ the rest ──────► y, the first cell          cells   ┌──┬──┬──┬──┬──┬──┬──┬──┬──┬──┬──┐
-//!    │ × multiplier ──► offsets of the others      w bits  └──┴▲─┴──┴──┴▲─┴──┴──┴──┴▲─┴──┴──┘
-//!    └ low bits ─────► fingerprint                             y        │           │
+//!    │ leading bits ──► shard ──► its multiplier ──► factor
+//!    │ × factor ──────► y, the first cell,         cells   ┌──┬──┬──┬──┬──┬──┬──┬──┬──┬──┬──┐
+//!    │                  and offsets of the others  w bits  └──┴▲─┴──┴──┴▲─┴──┴──┴──┴▲─┴──┴──┘
+//!    └ low bits ──────► fingerprint                            y        │           │
 //!                                                              └─ one in s ─┴─ one in s ─┘
 //!  the XOR of a member's three cells is its fingerprint; for a non-member it is so once in 2^w
 //! ```
@@ -27,8 +27,8 @@
 //! parts of the table as in Vigna, *ε-Cost Sharding*, 2025. Differences: the graph ends in a fold and
 //! may have any number of cells, which takes 1.116 instead of 1.125 cells per key
 //! ([`tamis_bits::peel::Fuse`] has the drawing); sizes are measured, down to a single key, instead of
-//! given by a formula; another attempt's multiplier does not change the first cell, so the digests
-//! stay in the order in which they are peeled; they are partitioned but not sorted; and a build cannot
+//! given by a formula; one product gives all cells; another attempt's multiplier hardly changes the first
+//! cell, so the digests stay in the order in which they are peeled; they are partitioned but not sorted; and a build cannot
 //! fail.
 
 mod inspect;
@@ -300,7 +300,7 @@ impl Persist for BinaryFuse {
     fn read(from: &mut Reader) -> Result<Self, Error> {
         let len = from.header().keys;
         let mut fields = from.shape()?;
-        read_layout(&mut fields)?;
+        read_layout(from, &mut fields, LAYOUT..=LAYOUT)?;
         let width = fields.next(1..=32, "bits per fingerprint")? as u32;
         let arity = fields.next(3..=4, "cells per key")? as u32;
         let shard_bits = fields.next(0..=MAX_SHARD_BITS.into(), "bits of a shard number")? as u32;

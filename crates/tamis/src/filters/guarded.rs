@@ -337,7 +337,7 @@ impl Persist for Guarded {
     fn read(from: &mut Reader) -> Result<Self, Error> {
         let len = from.header().keys;
         let mut fields = from.shape()?;
-        read_layout(&mut fields)?;
+        read_layout(from, &mut fields, LAYOUT..=LAYOUT)?;
         let keys = fields.next(len..=MAX_KEYS, "capacity in keys")?;
         let denied = fields.next(0..=MAX_KEYS, "capacity in denied keys")?;
         let width = fields.next(1..=MAX_WIDTH.into(), "bits per fingerprint")? as u32;

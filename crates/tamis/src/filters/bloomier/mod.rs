@@ -59,7 +59,7 @@ use tamis_bits::{Words, packed, prefetch};
 use tamis_format::{Reader, Writer};
 
 use self::values::{Codec, Head, Interner};
-use super::common::peeled::LAYOUT;
+use super::common::peeled::read_layout;
 use super::common::retrieval::{Cells, Grid, Place, Retrieval, Shard};
 use crate::error::Error;
 use crate::gather::{Gathered, Gathering};
@@ -77,8 +77,10 @@ use crate::values::{Value, ValueType};
 
 /// The most check bits: as many as a fingerprint has beside the two that tell the cells apart.
 const MAX_CHECK: u32 = 32;
+/// The layout of a file whose numbers are the values. Older files select other cells and are refused.
+const LAYOUT: u64 = 4;
 /// The layout of a file whose numbers stand for other values than themselves.
-const CODED_LAYOUT: u64 = LAYOUT + 1;
+const CODED_LAYOUT: u64 = 5;
 const VALUE_BITS: Setting = Setting::new("value_bits", "1 to 64: bits per value; default 1");
 
 /// The shape: the number of check bits and of bits per value.
@@ -570,7 +572,7 @@ impl Persist for Bloomier {
     fn read(from: &mut Reader) -> Result<Self, Error> {
         let len = from.header().keys;
         let mut fields = from.shape()?;
-        let layout = fields.next(LAYOUT..=CODED_LAYOUT, "layout of the cells")?;
+        let layout = read_layout(from, &mut fields, LAYOUT..=CODED_LAYOUT)?;
         let check = fields.next(0..=MAX_CHECK.into(), "check bits")? as u32;
         let value_bits = fields.next(1..=64, "bits per value")? as u32;
         let cell = Cell { check, value_bits };

@@ -20,6 +20,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::RangeInclusive;
 
 use tamis_bits::peel::{Blocks, Fuse, FuseTable, Graph, Peeler, multiplier};
 use tamis_bits::{LINE_WORDS, Words, packed, prefetch, set, unaligned};
@@ -37,9 +38,9 @@ use crate::sync::Mutex;
 const TABLE: Name = Name::new("table");
 const SEEDS: Name = Name::new("seeds");
 const EXTRA: Name = Name::new("extra");
-/// The version of the fuse kinds' layout: how a digest selects its cells and its fingerprint. Files of
-/// layout 1 have no such field and are refused.
-pub(in crate::filters) const LAYOUT: u64 = 2;
+/// The version of the layout of `binary_fuse` and `guarded`: how a digest selects its cells and its fingerprint.
+/// Files of layout 1 have no such field. Older files are refused.
+pub(in crate::filters) const LAYOUT: u64 = 3;
 /// A limit that no filter reaches.
 pub(in crate::filters) const MAX_SHARD_BITS: u32 = 32;
 /// Keys of a batch whose cells are prefetched before the first one is read.
@@ -476,10 +477,17 @@ pub(in crate::filters) fn solve_fuse<const K: usize>(
     Ok(Sections::of_shards(layout, words, shards)?.into_fuse(layout, graph, len))
 }
 
-/// Reads the first field of the shape of a fuse kind.
-pub(in crate::filters) fn read_layout(fields: &mut Fields) -> Result<(), Error> {
-    fields.next(LAYOUT..=LAYOUT, "layout of the cells")?;
-    Ok(())
+/// Reads the first field of the shape of a fuse kind, which states one of these layouts.
+pub(in crate::filters) fn read_layout(
+    from: &Reader,
+    fields: &mut Fields,
+    layouts: RangeInclusive<u64>,
+) -> Result<u64, Error> {
+    let layout = fields.next(2..=*layouts.end(), "layout of the cells")?;
+    if !layouts.contains(&layout) {
+        return Err(from.corrupt("files of older layouts must be built again").into());
+    }
+    Ok(layout)
 }
 
 /// Writes the sections of a fuse table.
