@@ -219,9 +219,9 @@ impl Cells {
         let mut was_set = true;
         for level in first..shape.depth {
             let places = self.places(shape, level, key);
-            let bits = self.bits.to_mut();
+            let (bits, is_later) = (self.bits.to_mut(), level > first);
             for bit in places {
-                was_set &= level > first || set::get(bits, bit);
+                was_set &= is_later | set::get(bits, bit);
                 set::set(bits, bit);
             }
             self.count(FIRST_LEVEL + level);

@@ -141,11 +141,18 @@ impl<const W: usize> Digests<W> {
         Ok(())
     }
 
-    /// Removes one copy of a digest and moves later digests into the gap. Returns whether it was in.
+    /// Removes one copy of a digest. Returns whether it was in.
+    #[inline]
     pub(in crate::filters) fn remove(&mut self, digest: [u64; W]) -> bool {
-        if !self.contains(digest) {
-            return false;
+        let is_in = self.contains(digest);
+        if is_in {
+            self.remove_present(digest);
         }
+        is_in
+    }
+
+    /// Removes one copy of a digest that is in, and moves later digests into the gap.
+    fn remove_present(&mut self, digest: [u64; W]) {
         let mut gap = self.find(&Self::nonzero(digest));
         let (all, mut slot) = (self.entries().len(), gap);
         loop {
@@ -163,7 +170,6 @@ impl<const W: usize> Digests<W> {
         }
         self.entries_mut()[gap] = [0; W];
         self.len -= 1;
-        true
     }
 
     /// Returns whether a search finds every digest, and empty slots are 0.
