@@ -18,7 +18,7 @@ use clap::Parser;
 use comfy_table::{CellAlignment, Table, presets};
 use indicatif::ProgressBar;
 use tamis::{
-    BinaryFuse, Build, BuildOptions, CountingQuotient, Insert, Key, KeyHash, SplitBlockBloom, given,
+    BinaryFuse, Build, BuildOptions, CountingQuotient, Insert, Key, KeyHash, Ribbon, given,
 };
 use tamis_bench::{Keys, Metric, Options, Outcome, Ratio, compare, kinds, race, table};
 
@@ -125,11 +125,11 @@ fn run(options: &Options, pairs: bool, operation: Option<Operation>) -> Result<(
     let on_two = |name, ratio| {
         println!("{name}, building from hashes, 2 threads / 1 thread: {}", cell(ratio))
     };
-    if options.selects("split_block_bloom") {
-        on_two("split_block_bloom", threads::<SplitBlockBloom>(options)?);
-    }
     if options.selects("binary_fuse") {
         on_two("binary_fuse", threads::<BinaryFuse>(options)?);
+    }
+    if options.selects("ribbon") {
+        on_two("ribbon", threads::<Ribbon>(options)?);
     }
     if options.selects("bloom") && options.selects("fastbloom") {
         show_shared("bloom / fastbloom atomic foldhash", shared::bloom(options)?);
