@@ -67,8 +67,8 @@ impl<'a> BuildOptions<'a> {
         Self::default()
     }
 
-    /// Builds static kinds on this many threads; without the feature `std`, on one. Kinds that insert take one:
-    /// an insertion takes less time than it takes to hand the key to another thread.
+    /// Builds static kinds on this many threads; without the feature `std`, on one. Kinds that insert
+    /// take one.
     #[must_use]
     pub fn threads(self, threads: usize) -> Self {
         Self { threads, ..self }

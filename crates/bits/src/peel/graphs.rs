@@ -116,9 +116,8 @@ pub(super) const fn offset(i: usize, (high, low): (u64, u64), mask: u64) -> u64 
 }
 
 // SAFETY: the first cell is below `places`, which is less than `cells`: `factor` is at most `places · 2^32`. The
-// others are below
-// `places + (K - 1) s` before folding, which is at most `fold + 1`, because there are at least
-// `least` cells. So neither part of the sum `fold` is negative, and the smaller is below `cells`.
+// others are below `places + (K - 1) s` before folding, which is at most `fold + 1`, because there are at
+// least `least` cells. So neither part of the sum `fold` is negative, and the smaller is below `cells`.
 unsafe impl<const K: usize> Graph<K> for Fuse<K> {
     #[inline]
     fn cells(&self) -> usize {

@@ -9,7 +9,7 @@
 //! | --- | --- |
 //! | bits per key | 10.5 at 1 %, 16.9 at 0.1 %: 10 % and 18 % more than `bloom`, and more below |
 //! | cache lines | 1, for members and non-members |
-//! | building | one load and one store per key, never fails; a second thread gains nothing |
+//! | building | one load and one store per key, on one thread; never fails |
 //!
 //! It is the fastest filter here, and the default where keys are only added. Below 0.1 % other kinds are
 //! much smaller. It cannot remove keys. It returns [`Full`] instead of exceeding its false positive rate.
